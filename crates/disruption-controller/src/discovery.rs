@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResource;
 
-/// Source: client-go `scale/util.go`: what a Scale can be, all with `.spec.replicas`.
+/// The groups and versions of a Scale, all with `.spec.replicas`. Source: client-go `scale/util.go`.
 const SCALES: [(&str, &str); 4] = [
     ("autoscaling", "v1"),
     ("extensions", "v1beta1"),
@@ -13,17 +13,15 @@ const SCALES: [(&str, &str); 4] = [
 /// A kind that the API server serves.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Kind {
-    /// `kind`.
     pub name: String,
-    /// The name of its resource.
+    /// The plural name of its resource.
     pub plural: String,
-    /// Whether its objects are in namespaces.
     pub namespaced: bool,
-    /// Whether it has a `/scale`.
+    /// It has a `/scale`.
     pub scales: bool,
 }
 
-/// The kinds of one version of a group, with whether they have a scale.
+/// The kinds of one group version, and whether each has a scale.
 pub fn kinds(resources: &[APIResource]) -> Vec<Kind> {
     let scales = |plural: &str| {
         resources.iter().any(|resource| {
@@ -47,19 +45,19 @@ pub fn kinds(resources: &[APIResource]) -> Vec<Kind> {
         .collect()
 }
 
-/// Whether there can be an object of this name: those with a scale are named like DNS subdomains.
+/// True if an object may have this name: objects with a scale are named like DNS subdomains.
 pub fn is_path_segment(name: &str) -> bool {
     let harmless = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':');
     !matches!(name, "" | "." | "..") && name.bytes().all(harmless)
 }
 
-/// Whether it can be a version, or a group and a version.
+/// True for a version, or a group and a version.
 pub fn is_api_version(api_version: &str) -> bool {
     let mut segments = api_version.split('/');
     segments.clone().count() <= 2 && segments.all(is_path_segment)
 }
 
-/// Where the resources of a version of a group are.
+/// The path of the resources of a group version.
 pub fn group_path(api_version: &str) -> String {
     let root = if api_version.contains('/') { "apis" } else { "api" };
     format!("/{root}/{api_version}")

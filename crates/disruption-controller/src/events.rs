@@ -1,4 +1,4 @@
-//! What people are told of budgets: events once when something begins, not at every sync; lines of the log, numbers.
+//! What users see of budgets: events when something begins, not at every sync; log lines and metrics.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -15,45 +15,44 @@ use crate::decide::Cause;
 use crate::metrics::Numbers;
 use crate::view::{PdbView, PodView};
 
-/// What there is to tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A budget selects no pods (DIS-10).
     NoPods(Arc<PdbView>),
-    /// So many of its pods have no controller, and their number matters (DIS-2).
+    /// This number of its pods has no controller, and the number matters (DIS-2).
     Unmanaged(Arc<PdbView>, i64),
-    /// It cannot be computed (DIS-9).
+    /// The budget cannot be computed (DIS-9).
     CannotCompute(Arc<PdbView>, Cause),
-    /// A pod of it, of this name and uid, was approved to go and stayed (DIS-6).
+    /// Its pod with this name and uid was approved to go and stayed (DIS-6).
     NotDeleted(Arc<PdbView>, Arc<str>, Uid),
-    /// Its selector names so many values that each look at it is dear.
+    /// Its selector has so many values that each evaluation is expensive.
     LargeSelector(Arc<PdbView>),
     /// Several budgets match a pod (DIS-13).
     Overlap(Arc<PodView>, Vec<Arc<str>>),
     /// Another writer has undone our status.
     Undone,
-    /// Another writer, this field manager, keeps undoing our status (CORE-17).
+    /// This field manager keeps undoing our status (CORE-17).
     Rival(Arc<PdbView>, String),
-    /// A status was written, so long after its pods had changed.
+    /// A status was written this long after its pods had changed.
     Written(Duration),
-    /// A `/scale` was read, with this HTTP status code; none where no answer came.
+    /// A `/scale` was read, with this HTTP status code; `None` if no answer came.
     ScaleRead(Option<u16>),
 }
 
-/// What a budget was like when it was last computed, as far as events are about it.
+/// What the last computation of a budget saw, as far as events depend on it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Seen {
-    /// It selects no pods.
+    /// The budget selects no pods.
     pub no_pods: bool,
-    /// How many of its pods have no controller, where their number matters.
+    /// The number of its pods without a controller, if that number matters.
     pub unmanaged: i64,
-    /// Why it cannot be computed.
+    /// Why the budget cannot be computed.
     pub failure: Option<Cause>,
 }
 
 impl Seen {
-    /// What is news of `pdb`, which was `before` like that. What was so before this process looked is none: it is told
-    /// at the first look only if it `wrote` then.
+    /// The events about `pdb`, which was as in `before`. What already held before the first computation of this process
+    /// is no news, unless that computation `wrote`.
     pub fn news(&self, before: Option<&Self>, pdb: &Arc<PdbView>, wrote: bool) -> Vec<Event> {
         let is_news = |was: fn(&Self, &Self) -> bool| before.map_or(wrote, |before| !was(before, self));
         let failed_alike = |before: &Self, now: &Self| match (&before.failure, &now.failure) {

@@ -1,4 +1,4 @@
-//! Labels as one text: whoever makes an object makes up as many as fit into it.
+//! Labels as one text, because an object's author may add as many as fit into it.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -7,20 +7,20 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// The labels of an object, ordered by key. Equal sets of pods are one, behind an `Arc`.
+/// The labels of an object, ordered by key. Equal sets of pods share one `Arc`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Labels(Texts);
 
-/// Texts, one behind the other. Read from a list, or from a map as keys and values in turn.
+/// Strings, stored one after the other. Decoded from a list, or from a map as alternating keys and values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Texts {
     text: Box<str>,
-    /// Where each of them ends in it.
+    /// The end of each string in `text`.
     ends: Box<[u32]>,
 }
 
 impl Labels {
-    /// Those of `labels`; of several values of one key the last counts.
+    /// If a key has several values, the last counts.
     pub fn new(labels: impl IntoIterator<Item = (impl AsRef<str>, impl AsRef<str>)>) -> Self {
         let mut texts = Growing::default();
         for (key, value) in labels {
@@ -30,7 +30,7 @@ impl Labels {
         Self::ordered(texts.into_texts())
     }
 
-    /// Keys and values in turn, put in order where they are not. Every API server sends them in order.
+    /// Takes alternating keys and values, and sorts them if necessary. Every API server sends them sorted.
     fn ordered(texts: Texts) -> Self {
         let labels = Self(texts);
         let keys = labels.iter().map(|(key, _)| key);
@@ -40,13 +40,12 @@ impl Labels {
         Self::new(labels.iter().collect::<BTreeMap<_, _>>())
     }
 
-    /// The value of `key`.
     pub fn get(&self, key: &str) -> Option<&str> {
         let at = self.0.find(0, 2, key)?;
         self.0.get(at + 1)
     }
 
-    /// All of them, ordered by key.
+    /// All labels, ordered by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         let keys = (0..self.0.len()).step_by(2);
         keys.filter_map(|at| Some((self.0.get(at)?, self.0.get(at + 1)?)))
@@ -60,17 +59,14 @@ impl Texts {
         all.into_texts()
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The one at this index.
     pub fn get(&self, at: usize) -> Option<&str> {
         let place = |end: &u32| usize::try_from(*end).unwrap_or(usize::MAX);
         let before = at.checked_sub(1).and_then(|before| self.ends.get(before));
@@ -81,7 +77,7 @@ impl Texts {
         (0..self.len()).filter_map(|at| self.get(at))
     }
 
-    /// The index of `text` among every `step`th from `first` on, which are in order.
+    /// The index of `text` among every `step`th string from `first` on, which must be sorted.
     pub fn find(&self, first: usize, step: usize, text: &str) -> Option<usize> {
         let (mut low, mut high) = (0, self.len().saturating_sub(first).div_ceil(step));
         while low < high {
@@ -97,7 +93,7 @@ impl Texts {
     }
 }
 
-/// Texts that more come to.
+/// [`Texts`] under construction.
 #[derive(Default)]
 struct Growing {
     text: String,
@@ -107,7 +103,7 @@ struct Growing {
 impl Growing {
     fn push(&mut self, text: &str) {
         self.text.push_str(text);
-        // The API server takes no object of 4 GiB.
+        // The API server accepts no object of 4 GiB.
         self.ends.push(u32::try_from(self.text.len()).unwrap_or(u32::MAX));
     }
 

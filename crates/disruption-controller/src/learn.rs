@@ -1,4 +1,4 @@
-//! What follows from the end of a step: what is remembered of it, and told.
+//! Handles the result of an action: what to remember of it, and which events to record.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::events::{Event, Seen};
 use crate::requests::StatusWrite;
 use crate::state::Budget;
 
-/// A budget was computed; `wrote` says whether that changed its status.
+/// A budget was computed; `wrote` says whether its status changed.
 pub(crate) fn seen(cx: &mut ContextMut<'_, DisruptionController>, key: &ObjectKey, seen: Seen, wrote: bool) {
     let Some(budget) = cx.state.budget(key) else {
         return;
@@ -49,7 +49,7 @@ pub(crate) fn outcome(cx: &mut ContextMut<'_, DisruptionController>, write: &Sta
     }
 }
 
-/// Another writer has undone the status of a budget: it is named once.
+/// Another writer has undone the status of a budget. Warns once of that writer.
 pub(crate) fn undone(cx: &mut ContextMut<'_, DisruptionController>, key: &ObjectKey) {
     let is_first = cx.state.rivals.undone(Pace::default(), key, cx.now.uptime);
     cx.out.record(Event::Undone);

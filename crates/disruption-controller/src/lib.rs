@@ -1,4 +1,4 @@
-//! Keeps `.status` of every `PodDisruptionBudget` true, so that the Eviction API can decide, and resets
+//! Keeps `.status` of every `PodDisruptionBudget` up to date, which the Eviction API relies on, and resets
 //! `DisruptionTarget` conditions of pods that stayed.
 
 pub mod config;
@@ -37,7 +37,7 @@ use crate::view::{PdbView, PdbWire, PodView, PodWire, WorkloadView, WorkloadWire
 /// Name of the binary, the Lease, the field manager and the chart.
 pub const NAME: &str = "disruption-controller";
 
-/// The binary, and its controller.
+/// The controller; as an [`App`] also its binary.
 #[derive(Debug)]
 pub struct DisruptionController {
     concurrent_syncs: usize,
@@ -52,14 +52,14 @@ pub struct Stores {
 }
 
 impl Stores {
-    /// Those of this kind.
+    /// The store of this kind.
     pub fn workloads_of(&mut self, kind: Builtin) -> &mut Store<WorkloadView> {
         self.workloads.entry(kind).or_default()
     }
 }
 
 impl DisruptionController {
-    /// The controller with these flags; fails when `registry` has its metrics already.
+    /// Fails if `registry` already has this controller's metrics.
     pub fn new(config: &Config, registry: &Registry) -> prometheus::Result<Self> {
         Ok(Self {
             concurrent_syncs: config.concurrent_syncs as usize,
@@ -89,7 +89,7 @@ impl App for DisruptionController {
                 subresource: "status",
                 fields: &["f:status"],
             }),
-            // They are from `controllermanager`, which may be anybody there.
+            // The built-in's events come from `controllermanager`, which may be any of its loops.
             events: None,
         },
         rules: include_str!("../../../xtask/charts/disruption-controller/rules.yaml"),

@@ -9,10 +9,10 @@ use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, Opts, Regi
 
 use crate::DisruptionController;
 
-/// What is counted as it happens.
+/// Metrics that are updated as things happen.
 #[derive(Clone, Debug)]
 pub struct Numbers {
-    /// How long the statuses were behind their pods.
+    /// How long statuses lagged behind their pods.
     pub lag: Histogram,
     /// How often another writer has undone ours.
     pub rival_writes: IntCounter,
@@ -20,7 +20,7 @@ pub struct Numbers {
 }
 
 impl Numbers {
-    /// Makes the metrics; fails when `registry` has them already.
+    /// Fails if `registry` already has them.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let lag = HistogramOpts::new(
             "disruption_controller_status_update_lag_seconds",
@@ -39,7 +39,7 @@ impl Numbers {
         })
     }
 
-    /// A `/scale` was read, with this HTTP status code.
+    /// Counts a read of a `/scale` with this HTTP status code.
     pub fn scale_read(&self, code: Option<u16>) {
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
         self.scale_requests.with_label_values(&[code.as_str()]).inc();

@@ -1,6 +1,6 @@
-//! What is done next for one budget or pod, and what follows from it.
+//! The reconciler: the next action for one budget or pod, and what its result changes.
 //!
-//! One pod that turns unready, followed through the controller: see `docs/architecture.md`.
+//! `docs/architecture.md` follows one pod that turns unready through the controller.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -36,32 +36,31 @@ use crate::state::{self, Basis, Budget, State};
 use crate::view::PodView;
 use crate::{DisruptionController, NAME, Stores, metrics};
 
-/// Names of the queues in the metrics, as upstream has them.
+/// The queues' names in the metrics, same as upstream.
 const QUEUES: [&str; 3] = ["disruption", "disruption_recheck", "stale_pod_disruption"];
-/// How soon at the latest what failed is tried again: what refused it may be mended at any time.
+/// The longest wait before a failure is retried: the cause of a refusal may be fixed at any time.
 const RETRY_LAST: Duration = Duration::from_mins(1);
 
-/// So many overdue entries of a budget are read at a time; the others stay until these are dropped.
+/// Number of a budget's overdue entries that are read at a time; the others stay until these are dropped.
 const CONFIRMED_AT_ONCE: usize = 64;
 
-/// What is looked at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    /// A budget is to be computed.
+    /// Compute a budget.
     Budget(ObjectKey),
-    /// A budget is to be computed because its time has come.
+    /// Compute a budget because its time has come.
     Recheck(ObjectKey),
-    /// A pod's condition is stale.
+    /// Reset a pod's condition once it is stale.
     StalePod(ObjectKey),
 }
 
-/// A change of the memory.
+/// A change of the state that needs no request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StateChange {
-    /// The number allowed is made of this. Noted before the write, so that it is known while that is on its way which
-    /// changes cannot wait (DIS-14).
+    /// What the allowed number is computed from. Remembered before the write, so that changes during the write can tell
+    /// whether they are urgent (DIS-14).
     Basis(ObjectKey, Basis),
-    /// Nothing is to be written, and this was seen.
+    /// Nothing had to be written, and this was seen.
     Left(ObjectKey, Seen),
     /// Another writer has undone our status.
     Undone(ObjectKey),
@@ -121,7 +120,7 @@ impl Controller for DisruptionController {
     fn reconcile(&self, cx: &Context<'_, Self>, key: &Key) -> Action<Self> {
         match key {
             Key::Budget(pdb) => next_of_budget(cx, pdb),
-            // Not computed here: a budget is in one pass at a time.
+            // Not computed here, because a budget must be in one pass at a time.
             Key::Recheck(pdb) => Action::Done(vec![(Key::Budget(pdb.clone()), Requeue::Now)]),
             Key::StalePod(pod) => next_of_pod(cx, pod),
         }
@@ -181,7 +180,7 @@ impl Controller for DisruptionController {
         }
     }
 
-    /// Whatever is said of a scale is an answer: the budget allows nothing, and says why.
+    /// Any answer about a scale is good: if the read failed, the budget allows nothing and says why.
     fn is_failure(&self, ask: &RequestOf<Self>, failed: &CallFailed) -> bool {
         matches!(ask, RequestOf::Write(_)) && !failed.is_gone()
     }
@@ -233,7 +232,7 @@ fn next_of_budget(cx: &Context<'_, DisruptionController>, key: &ObjectKey) -> Ac
     }
 }
 
-/// Keeps the overdue entries that the API server does not confirm, or tells what must be asked first (DIS-6).
+/// Keeps the overdue entries that the API server does not confirm; an error holds the queries to send first (DIS-6).
 fn confirm_overdue(
     cx: &Context<'_, DisruptionController>,
     pdb: &ObjectKey,
@@ -255,7 +254,7 @@ fn confirm_overdue(
     if unread.is_empty() { Ok(()) } else { Err(unread) }
 }
 
-/// What an answer says of a pod. Without a date our clock counts.
+/// What an answer says about a pod. Without a date in the answer our clock counts.
 fn sight_of(reply: Option<&Reply<Answer>>) -> Sight {
     let Some(Reply {
         value: Ok(Answer::Pods(pods)),
@@ -273,7 +272,7 @@ fn sight_of(reply: Option<&Reply<Answer>>) -> Sight {
     }
 }
 
-/// The newest answer that serves: one of this pass to its end, that of another key for a while.
+/// The newest answer that is still valid: the pass's own until its end, another key's for a while.
 fn answer<'a>(cx: &'a Context<'_, DisruptionController>, query: &Query) -> Option<&'a Reply<Answer>> {
     let age = |reply: &Reply<Answer>| cx.now.uptime.saturating_sub(reply.answered.uptime);
     let shared = cx.shared(query);
@@ -282,8 +281,8 @@ fn answer<'a>(cx: &'a Context<'_, DisruptionController>, query: &Query) -> Optio
     own.into_iter().chain(shared).min_by_key(|reply| age(reply))
 }
 
-/// Writes a status. One write a pass, or a burst would be written as fast as the API server answers; what allows less
-/// than the API server believes is written at once.
+/// Writes a status. One write per pass, or a burst would be written as fast as the API server answers. A write that
+/// allows less than the API server believes goes out at once.
 fn next_of_write(
     cx: &Context<'_, DisruptionController>,
     budget: &Budget,
@@ -303,7 +302,7 @@ fn next_of_write(
         Action::Done(requeues.iter().cloned().chain([again]).collect())
     };
     match pass.outcomes().last() {
-        // The queue tries again, or the watch will show that the budget is gone.
+        // The queue retries, or the watch will show that the budget is gone.
         Some((_, Outcome::Failed(_))) => return Action::Done(requeues),
         Some(_) if pass.outcome(&write).is_some() => return Action::Done(requeues),
         Some(_) if !is_urgent => return again(COALESCE),
@@ -313,7 +312,7 @@ fn next_of_write(
         if rivals.stands(key, now) {
             return Action::Remember(StateChange::Undone(key.clone()));
         }
-        // What allows less is never put off.
+        // A write that allows less is never put off.
         if let Some(wait) = rivals.wait(key, now).filter(|_| !is_urgent) {
             return again(wait);
         }
@@ -321,13 +320,14 @@ fn next_of_write(
     Action::Write(vec![write])
 }
 
-/// Whether another writer has undone what is to be written (CORE-17). The Eviction API's decrement is no rival write.
+/// True if another writer has undone what this write would write again (CORE-17). The Eviction API's decrement is no
+/// rival write.
 fn is_contested(budget: &Budget, write: &decide::Write) -> bool {
     let ours = budget.ours.as_ref();
     ours.is_some_and(|ours| route::undoes(ours, &budget.pdb.status) && route::repeats(ours, write))
 }
 
-/// Nothing is written. What time may mend is tried again.
+/// Ends a pass that writes nothing. If the failure may pass with time, the queue retries the key.
 fn left(
     budget: &Budget,
     result: Result<Numbers, Failure>,
@@ -374,7 +374,7 @@ fn next_of_pod(cx: &Context<'_, DisruptionController>, key: &ObjectKey) -> Actio
         });
     }
     if let Some(wait) = sight_of(Some(reply)).read_again(&pod.uid, at) {
-        // Since the answer was given time has passed.
+        // Time has passed since the answer.
         return again(Requeue::At(saturating_add(reply.asked.wall, wait)));
     }
     let reset = Write::Reset(Reset {
@@ -385,7 +385,7 @@ fn next_of_pod(cx: &Context<'_, DisruptionController>, key: &ObjectKey) -> Actio
     });
     match cx.pass.outcomes().next() {
         None => Action::Write(vec![reset]),
-        // Whether it is tried again is the queue's matter.
+        // The queue decides about a retry.
         Some(_) => Action::Done(vec![]),
     }
 }

@@ -1,4 +1,4 @@
-//! Questions and writes as data: the only file that names verbs and bodies.
+//! Queries and writes as data: the only file that names verbs and bodies.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -34,22 +34,22 @@ use crate::view::{
     WorkloadView, WorkloadWire,
 };
 
-/// How long an answer serves other keys, and how long what was not found is believed not to be there.
+/// How long an answer serves other keys, and how long a missing object is assumed to stay missing.
 pub const SERVES_FOR: Duration = Duration::from_secs(2);
-/// How long a group or version that is not served is believed to stay so.
+/// How long a group or version that is not served is assumed to stay so.
 pub const UNKNOWN_FOR: Duration = Duration::from_secs(30);
-/// How long the API server has to answer: until then a status stays as it is, then it allows nothing.
+/// How long the API server may take to answer: until then a status stays as it is, afterwards it allows nothing.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// So many reads of scales of one `apiVersion` are out at the same time: those that hang hold up no other.
+/// Most reads of scales of one `apiVersion` in flight at a time: reads that hang must hold up no other.
 const SCALES_AT_ONCE: usize = 16;
 
-/// A read past the caches.
+/// A read that bypasses the caches.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Query {
-    /// Which kinds there are of this `apiVersion`.
+    /// The kinds of this `apiVersion`.
     Kinds(Arc<str>),
     Scale(Target),
-    /// A pod that was to go. Read as a list: the controller has no permission to get one.
+    /// A pod that was to go. By a list, because the controller has no permission to get pods.
     Pod(ObjectKey),
     /// For `explain`: the budgets of this namespace.
     Pdbs(Arc<str>),
@@ -59,27 +59,26 @@ pub enum Query {
     Workloads(Builtin, Arc<str>),
 }
 
-/// The object whose scale is read, and where that is.
+/// The object whose scale is read, and its path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Target {
-    /// From where it is named.
+    /// The namespace of the pod that names the object.
     pub namespace: Arc<str>,
-    /// `apiVersion`.
     pub api_version: Arc<str>,
-    /// The name of its resource.
+    /// The plural name of its resource.
     pub plural: Arc<str>,
-    /// Whether it is in that namespace.
+    /// The object is in that namespace, not cluster-scoped.
     pub namespaced: bool,
     pub name: Arc<str>,
-    /// Its uid: the answer about an object says nothing of the next one of its name.
+    /// An answer about one object says nothing of the next one with its name.
     pub uid: Uid,
 }
 
-/// What a read tells.
+/// The answer to a [`Query`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Kinds(Arc<Vec<Kind>>),
-    /// The scale of the object of this uid.
+    /// The scale of the object with this uid.
     Scale(Uid, i64),
     Pdbs(Page<PdbView>),
     Pods(Page<PodView>),
@@ -88,34 +87,32 @@ pub enum Answer {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
-    /// The status of a budget, if that is still in the state that was judged.
+    /// Writes the status of a budget that is still in the state that was judged.
     Status(Arc<StatusWrite>),
-    /// The stale condition of a pod becomes `False`, if the pod is still in the state that was judged.
+    /// Sets the stale condition of a pod to `False`, if the pod is still in the state that was judged.
     Reset(Reset),
 }
 
-/// The status of a budget, and what is told once it is written.
+/// The status of a budget, and what events to record once it is written.
 #[derive(Clone, Debug)]
 pub struct StatusWrite {
     pub status: Status,
-    /// What events are about.
     pub seen: Seen,
 }
 
-/// The condition `DisruptionTarget` of a pod that stayed.
+/// A reset of the condition `DisruptionTarget` of a pod that stayed.
 #[derive_where(PartialEq, Eq)]
 #[derive(Clone, Debug)]
 pub struct Reset {
     pub pod: ObjectKey,
     pub uid: Uid,
-    /// The condition that is reset.
     pub target: Arc<DisruptionTarget>,
-    /// The time of the new one. The same a second later is no other write.
+    /// The time of the new condition. Another time does not make it another write.
     #[derive_where(skip(EqHashOrd))]
     pub now: Timestamp,
 }
 
-/// The same a second later is no other write.
+/// Ignores the time of the condition: another time does not make it another write.
 impl PartialEq for StatusWrite {
     fn eq(&self, other: &Self) -> bool {
         let timeless = |write: &Self| {
@@ -130,7 +127,7 @@ impl PartialEq for StatusWrite {
 impl Eq for StatusWrite {}
 
 impl Target {
-    /// `owner`, an object of this kind, seen from a namespace.
+    /// The target for `owner`, an object of this kind, named by a pod in `namespace`.
     pub fn new(namespace: &Arc<str>, owner: &OwnerRef, kind: &Kind) -> Self {
         Self {
             namespace: Arc::clone(namespace),
@@ -252,7 +249,7 @@ struct ScaleMetadata {
 
 #[derive(Default, Deserialize)]
 struct ScaleSpec {
-    /// Left out when it is 0.
+    /// Left out if 0.
     replicas: Option<i64>,
 }
 
@@ -305,7 +302,7 @@ fn list<K: Resource<DynamicType = ()>>(resource: &'static str, namespace: &str) 
     Request::new(Verb::List, resource, &format!("in {namespace}"), http)
 }
 
-/// Strategic: foreign conditions, the other entries of disruptedPods and fields that we do not know stay.
+/// The status as a strategic merge patch: foreign conditions, other entries of `disruptedPods` and unknown fields stay.
 fn status(write: &Status) -> Value {
     let condition = &write.condition;
     let mut status = json!({

@@ -1,4 +1,4 @@
-//! Which changes wake whom, and how soon.
+//! Which changes enqueue which budgets, and how soon.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -13,10 +13,11 @@ use crate::view::{PdbView, PodView, Status};
 /// How long changes are collected that do not lower what is allowed.
 pub const COALESCE: Duration = Duration::from_millis(100);
 
-/// The same of changes that do, so that a burst is one write. The API server takes longer to show each.
+/// How long changes are collected that do lower it, so that a burst is one write. The API server takes longer to show
+/// each.
 pub const COALESCE_URGENT: Duration = Duration::from_millis(10);
 
-/// Whether two states of a pod are the same to every budget.
+/// True if two states of a pod are the same to every budget.
 pub fn counts_alike(old: &PodView, new: &PodView) -> bool {
     old.uid == new.uid
         && old.labels == new.labels
@@ -25,7 +26,7 @@ pub fn counts_alike(old: &PodView, new: &PodView) -> bool {
         && old.deleting == new.deleting
 }
 
-/// Whether a change of a budget concerns a rule. Our own write does not: `old` is what it made of the budget.
+/// True if a change of a budget concerns a rule. Our own write does not: `old` is the budget after that write.
 pub fn pdb_wakes(old: &PdbView, new: &PdbView) -> bool {
     old.uid != new.uid
         || old.generation != new.generation
@@ -35,14 +36,14 @@ pub fn pdb_wakes(old: &PdbView, new: &PdbView) -> bool {
         || old.status != new.status
 }
 
-/// Whether a value of `allowed` cannot wait, when the API server may believe in `promised`.
+/// True if `allowed` cannot wait, because the API server may believe in `promised`.
 pub const fn urgency(allowed: i64, promised: i64) -> bool {
     allowed < promised
 }
 
-/// Whether somebody else than the Eviction API has undone `ours`, the status that we wrote.
+/// True if a writer other than the Eviction API has undone `ours`, the status that we wrote.
 ///
-/// An approved eviction adds an entry and takes one from what is allowed; the last one makes the condition
+/// An approved eviction adds an entry and lowers the allowed number by one; the last one makes the condition
 /// `InsufficientPods`. Source: `checkAndDecrement` in `pkg/registry/core/pod/storage/eviction.go`.
 pub fn undoes(ours: &Status, now: &Status) -> bool {
     let entries = now.disrupted_pods.iter();
@@ -61,7 +62,7 @@ fn said(status: &Status) -> Option<(bool, &str, &str)> {
     condition.map(|condition| (condition.allowed, &*condition.reason, &*condition.message))
 }
 
-/// Whether `write` says what `ours`, the status that we wrote, said already.
+/// True if `write` repeats `ours`, the status that we wrote.
 pub fn repeats(ours: &Status, write: &Write) -> bool {
     let then = write.applied_to(&write.pdb, None).status;
     let same_pods = write.numbers.is_none() || pods_of(ours) == pods_of(&then);

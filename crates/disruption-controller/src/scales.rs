@@ -1,4 +1,4 @@
-//! Where the scales of a budget's controllers come from: the informers, and reads of what those do not have.
+//! Finds the scales of a budget's controllers: in the informers, or by reads of what the informers do not have.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -18,27 +18,29 @@ use crate::discovery::{self, Kind};
 use crate::requests::{Answer, Query, Target};
 use crate::view::WorkloadView;
 
-/// So many questions of one budget are out at the same time.
+/// Most queries of one budget in flight at a time.
 const QUESTIONS_AT_ONCE: usize = 8;
-/// A budget over pods of more controllers than this, whose scales must be read, fails: whoever makes pods makes up owners.
+/// A budget fails if its pods have more controllers than this whose scales must be read: anyone who makes pods can make
+/// up owners.
 pub const MOST_READS: usize = 500;
 
 /// What is known of workloads and scales.
 pub struct Sources<'a> {
-    /// What the informers have.
+    /// Finds a workload in the informers' caches.
     pub held: &'a dyn Fn(Builtin, &ObjectKey) -> Option<Arc<WorkloadView>>,
-    /// By `apiVersion`: kinds that had a scale when discovery was asked last.
+    /// By `apiVersion`: kinds that had a scale at the last discovery.
     pub kinds: &'a BTreeMap<Arc<str>, Arc<Vec<Kind>>>,
-    /// What was read lately.
+    /// Finds a recent answer.
     pub answer: &'a dyn Fn(&Query) -> Option<&'a Reply<Answer>>,
 }
 
 impl Sources<'_> {
-    /// The scales of the controllers of a budget's pods, or what must be asked first: a few at a time, so that a budget
-    /// of a thousand controllers keeps nobody waiting. Those before the first that fails: it decides.
+    /// The scales of the controllers of a budget's pods. An error holds the next queries to send: a few at a time, so
+    /// that a budget of a thousand controllers keeps nobody waiting. Stops at the first scale that fails, because that
+    /// decides.
     pub fn scales(&self, Situation { pdb, counts, .. }: &Situation) -> Result<Scales, Vec<Query>> {
         let (mut scales, mut unread) = (Scales::new(), BTreeSet::new());
-        // What cannot be computed anyway needs no reads.
+        // A budget that cannot be computed anyway needs no reads.
         if !demand(pdb).is_ok_and(Demand::needs_scales) {
             return Ok(scales);
         }
@@ -47,7 +49,7 @@ impl Sources<'_> {
             let (namespace, name) = (pdb.key.namespace.clone(), name.into());
             (self.held)(kind, &ObjectKey { namespace, name })
         };
-        // Counted first: what is too much must not be noticed after so many reads.
+        // Counted first: too many controllers must not be noticed only after `MOST_READS` reads.
         let reads = Cell::new(0);
         let count = |_: &OwnerRef| {
             reads.update(|count| count + 1);
@@ -87,10 +89,10 @@ impl Sources<'_> {
         }
     }
 
-    /// What the API server says of the scale of `owner`: discovery tells where it is. After a 404 discovery is asked once
-    /// more, for only that tells an object that is gone from a subresource that is.
+    /// What the API server says of the scale of `owner`; discovery tells its path. After a 404 discovery is queried
+    /// once more, because only discovery tells a missing object from a missing subresource.
     fn reading(&self, namespace: &Arc<str>, owner: &OwnerRef) -> Result<Reading, Query> {
-        // A reference is what the maker of a pod wrote: it must not lead anywhere else.
+        // The creator of a pod wrote the reference: it must not lead to any other path.
         if !discovery::is_api_version(&owner.api_version) {
             return Ok(Reading::Failed(unknown_kind(owner)));
         }
@@ -122,7 +124,7 @@ impl Sources<'_> {
         }
     }
 
-    /// The kind of `owner`, which has a scale, by what discovery was asked at `since` or later; or why there is none.
+    /// The kind of `owner`, which has a scale, by a discovery from `since` or later; or why it has none.
     fn kind(&self, owner: &OwnerRef, since: Duration) -> Result<Result<Kind, Failure>, Query> {
         let query = Query::Kinds(Arc::clone(&owner.api_version));
         let reply = (self.answer)(&query).filter(|reply| reply.asked.uptime >= since);
@@ -171,11 +173,11 @@ fn unknown_kind(owner: &OwnerRef) -> Failure {
     Failure::transient(Cause::UnknownKind(kind, api_version))
 }
 
-/// Why a budget cannot be computed, or a pod not be judged, when a read has failed.
+/// The failure of a budget or a pod whose read has failed.
 pub(crate) fn unreadable(failed: &CallFailed) -> Failure {
     let cause = Cause::Unreadable(failed.to_string());
     match failed.outcome() {
-        // Permissions and policies change by somebody's hand.
+        // Permissions and policies change by hand.
         Outcome::Forbidden(_) => Failure::permanent(cause),
         Outcome::Throttled(wait) | Outcome::Retry { wait, .. } => Failure {
             wait,

@@ -17,10 +17,10 @@ use crate::labels::{Labels, Texts};
 const LONGEST_NAME: usize = 63;
 /// The longest prefix of a label.
 const LONGEST_PREFIX: usize = 253;
-/// A requirement of more values is not found by them: an index entry for each would cost more than the requirement.
+/// A requirement with more values is not indexed: an index entry for each value would cost more than the requirement.
 const MOST_PAIRS: usize = 16;
 
-/// A key and a value.
+/// Key and value of a label.
 pub type Pair = (Arc<str>, Arc<str>);
 
 /// A `LabelSelector` as it is decoded.
@@ -39,14 +39,14 @@ struct RequirementWire {
     values: Option<Texts>,
 }
 
-/// Which pods a budget is about.
+/// Which pods a budget covers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Selector {
-    /// No selector: none.
+    /// No selector: no pods.
     Nothing,
-    /// All that have these labels and meet every requirement; without any of both, all.
+    /// Pods that have these labels and meet every requirement; if both are empty, all pods.
     Where(Labels, Box<[Requirement]>),
-    /// One that cannot be compiled, and why.
+    /// A selector that cannot be compiled, and why.
     Invalid(Arc<str>),
 }
 
@@ -54,7 +54,7 @@ pub enum Selector {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Requirement {
     test: Test,
-    /// Its key, then its values in their order: one text, for whoever writes a budget makes them up, in any number.
+    /// The key, then the values in order. One text, because the author of a budget may add any number of values.
     texts: Texts,
 }
 
@@ -67,12 +67,12 @@ enum Test {
 }
 
 impl Selector {
-    /// All: what an empty selector selects.
+    /// The empty selector, which selects everything.
     pub fn all() -> Self {
         Self::Where(Labels::default(), Box::default())
     }
 
-    /// Compiles `selector`; no selector at all selects nothing, an empty one everything.
+    /// Compiles `selector`: a missing one selects nothing, an empty one everything.
     pub fn compile(selector: Option<SelectorWire>) -> Self {
         let Some(SelectorWire {
             match_labels,
@@ -90,7 +90,7 @@ impl Selector {
         }
     }
 
-    /// Whether it selects an object with these labels.
+    /// True if the selector selects an object with these labels.
     pub fn matches(&self, labels: &Labels) -> bool {
         match self {
             Self::Nothing | Self::Invalid(_) => false,
@@ -101,7 +101,7 @@ impl Selector {
         }
     }
 
-    /// How many values it names.
+    /// The number of values in the selector.
     pub fn values(&self) -> usize {
         let Self::Where(labels, requirements) = self else {
             return 0;
@@ -110,8 +110,8 @@ impl Selector {
         values.sum::<usize>() + labels.iter().count()
     }
 
-    /// The pairs of which whatever it selects has exactly one; nothing when there are none, because no requirement
-    /// names the values that it wants, or only few of them.
+    /// Label pairs of which every selected object has exactly one; `None` if no requirement names its values, or all
+    /// name too many.
     pub fn pairs(&self) -> Option<Vec<Pair>> {
         let Self::Where(labels, requirements) = self else {
             return Some(Vec::new());
@@ -130,7 +130,7 @@ impl Selector {
     }
 }
 
-/// What the API server would refuse.
+/// Refuses labels that the API server would refuse.
 fn checked(labels: &Labels) -> Result<(), String> {
     { labels.iter() }.try_for_each(|(key, value)| checked_key(key).and(checked_value(value)))
 }
@@ -193,7 +193,7 @@ impl Requirement {
     }
 }
 
-/// As `kubectl --selector` takes it; what selects nothing, or everything, in words.
+/// As `kubectl --selector` takes it; a selector of nothing or everything in words.
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

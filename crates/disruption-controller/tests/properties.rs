@@ -1,4 +1,4 @@
-//! The loop against a model of the API server: what is woken, what is promised, what it ends with.
+//! The loop against a model of the API server: requeue completeness, the done contract and the final state.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ use serde_json::json;
 
 const PODS: usize = 5;
 const BUDGETS: usize = 3;
-/// The last one is a custom resource, whose scale no watch tells.
+/// The last one is a custom resource, whose scale no watch shows.
 const WORKLOADS: usize = 3;
 const WIDGET: usize = 2;
 
@@ -38,11 +38,11 @@ struct Cluster {
     pods: Resource<DisruptionController, PodView>,
     pdbs: Resource<DisruptionController, PdbView>,
     replica_sets: Resource<DisruptionController, WorkloadView>,
-    /// How many pods the widget wants, while it is there.
+    /// How many pods the widget wants, while it exists.
     widget: Option<i64>,
-    /// By how many seconds our clock is ahead of the API server's.
+    /// How far our clock is ahead of the API server's, in seconds.
     ahead: i64,
-    /// What was written before its time by the API server's clock.
+    /// A write that came too early by the API server's clock.
     early: Option<String>,
     last: u64,
 }
@@ -55,7 +55,7 @@ enum Asks {
 
 #[derive(Clone, Debug)]
 enum Act {
-    /// A pod comes anew.
+    /// A pod is created, in the place of the one with its number.
     Pod {
         pod: usize,
         app: usize,
@@ -66,7 +66,7 @@ enum Act {
     Relabel(usize, usize),
     Terminate(usize),
     End(usize),
-    /// A budget of an app, or of all pods; one that is there asks for something else.
+    /// A budget of an app, or of all pods, is created; an existing one demands something else.
     Budget {
         budget: usize,
         app: Option<usize>,
@@ -80,7 +80,7 @@ enum Act {
         pod: usize,
         deletes: bool,
     },
-    /// Somebody wants a pod to go, whatever its budgets allow, and dies before.
+    /// Somebody marks a pod for disruption, whatever its budgets allow, and dies before deleting it.
     Preempt(usize),
     /// Somebody writes over a status.
     Overwrite(usize, i64),
@@ -166,7 +166,7 @@ impl Cluster {
             .unwrap()
     }
 
-    /// Two minutes must have passed since `since`.
+    /// Notes a violation unless two minutes have passed since `since`.
     fn check_time(&mut self, what: &ObjectKey, since: Timestamp, now: Now) {
         if self.clock(now).duration_since(since) < SignedDuration::from_mins(2) {
             self.early = Some(format!("{what} was given up too early"));
@@ -354,7 +354,7 @@ impl Cluster {
         held.map(|held| held.view.replicas)
     }
 
-    /// Allowed, current, desired and expected, counted by hand; nothing but the second where a controller is gone.
+    /// Allowed, current, desired and expected, counted by hand; an error with only the second if a controller is gone.
     fn by_hand(&self, pdb: &PdbView) -> Result<[i64; 4], i64> {
         let pods = self.pods.objects().values().map(|pod| &pod.view);
         let pods: Vec<_> = pods.filter(|pod| pdb.selector.matches(&pod.labels)).collect();
@@ -427,7 +427,7 @@ impl Model for Cluster {
     type Controller = DisruptionController;
     type Act = Act;
 
-    /// A scale that no watch tells is read every 30 seconds, for ever.
+    /// A scale that no watch shows is read every 30 seconds, for ever.
     const SETTLES_WITHIN: Duration = Duration::from_mins(75);
 
     fn controller(&self) -> DisruptionController {
@@ -502,7 +502,7 @@ impl Model for Cluster {
         }
     }
 
-    /// Budgets whose scales no watch tells.
+    /// Budgets whose scales no watch shows.
     fn rechecks(&self, event_loop: &Loop<DisruptionController>) -> usize {
         event_loop.scheduled(1)
     }

@@ -12,13 +12,13 @@ pub enum EntryError {
     /// Nothing can be done.
     #[error("{0}")]
     Cannot(Failure),
-    /// Whether its claim is there could not be asked.
+    /// The read that would find its claim has failed.
     #[error("cannot look for its ResourceClaim: {0}")]
     Look(CallFailed),
     /// The claim was not made.
     #[error("cannot create its ResourceClaim: {0}")]
     Create(CallFailed),
-    /// Others have the names that the claim might have had.
+    /// Other objects have the names that the claim might have had.
     #[error("cannot create its ResourceClaim: {0} names are taken")]
     NamesTaken(u32),
     /// The claim was not reserved.
@@ -27,22 +27,22 @@ pub enum EntryError {
 }
 
 impl EntryError {
-    /// Whether something else has to happen first, which will wake who waits.
+    /// True if something else must happen first, which will enqueue the pod.
     pub const fn waits(&self) -> bool {
         matches!(self, Self::Cannot(failure) if failure.waits())
     }
 
-    /// Whether it is that `PodGroups` do not count.
+    /// True if the cause is that `PodGroups` do not count.
     pub const fn is_of_groups(&self) -> bool {
         matches!(self, Self::Cannot(Failure::GroupsOff(_)))
     }
 
-    /// Whether a request has failed.
+    /// True if a request has failed.
     pub const fn is_of_a_request(&self) -> bool {
         matches!(self, Self::Look(_) | Self::Create(_) | Self::Reserve(_))
     }
 
-    /// Whether it is worth an event: not what passes on its own, nor what no event can be written for.
+    /// True if the error deserves an event: not if it passes on its own, or no event can be written for it.
     pub fn is_news(&self) -> bool {
         match self {
             Self::Cannot(_) | Self::NamesTaken(_) => true,

@@ -1,5 +1,5 @@
-//! What people are told: when an entry begins to fail, when a claim is full, and when another writer keeps undoing what we
-//! write; not at every sync.
+//! What users see: reports when an entry begins to fail, when a claim is full, and when another writer keeps undoing
+//! our writes; not at every sync.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -19,14 +19,11 @@ use crate::reconcile::REQUESTS_A_PASS;
 use crate::state::{Contested, WriteKey};
 use crate::view::ClaimantKind;
 
-/// What there is to tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// An entry has no claim.
     CannotCreate {
-        /// Of what kind of object.
         kind: ClaimantKind,
-        /// Which one.
         claimant: (ObjectKey, Uid),
         entry: Arc<str>,
         why: String,
@@ -38,24 +35,20 @@ pub enum Event {
     },
     /// A pod or a group has so many entries that its claims take long to make.
     Large {
-        /// What kind of object it is.
         kind: ClaimantKind,
-        /// Which one.
         claimant: (ObjectKey, Uid),
-        /// How many it has.
         entries: usize,
     },
     /// Another writer has undone a write of ours.
     Undone,
-    /// Another writer keeps undoing something of ours, here and perhaps elsewhere (CORE-17).
+    /// Another writer keeps undoing our writes, here and perhaps elsewhere (CORE-17).
     Rival { contested: Contested, manager: String },
     /// A create was answered.
     Created {
-        /// For what it was made.
         owner: ClaimantKind,
-        /// Whether there is a claim now.
+        /// The claim now exists.
         success: bool,
-        /// Whether it asks for admin access.
+        /// The claim asks for admin access.
         admin_access: bool,
     },
 }

@@ -1,6 +1,6 @@
-//! What the API server makes of the feature gates. It is asked before the first term, and again in each term, before
-//! anything is done in it, and every hour: where it has become another since, the process ends, and the next one begins
-//! with the gates and the watches that are right.
+//! Feature gates, checked against the API server: before the first term, again at the start of each term before any
+//! write, and every hour. If the API server has changed, the process ends, and the next one starts with the right gates
+//! and watches.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -19,15 +19,15 @@ use crate::requests::{Answer, Query};
 
 /// The first minor version of Kubernetes 1 whose API server no longer lets admin access be switched off.
 const ADMIN_ACCESS_LOCKED_SINCE: u32 = 36;
-/// The API server does not serve what was asked for.
+/// The API server does not serve the path.
 const NOT_FOUND: Option<u16> = Some(404);
-/// It does not tell.
+/// The API server refuses to tell.
 const FORBIDDEN: Option<u16> = Some(403);
 
 /// The answers so far.
 pub(crate) struct Answers<'a> {
     pub(crate) pass: &'a Pass<ResourceClaimController>,
-    /// What is still to be asked.
+    /// Queries that must still be sent.
     pub(crate) open: Vec<Query>,
 }
 
@@ -39,7 +39,7 @@ impl<'a> Answers<'a> {
         }
     }
 
-    /// None where nothing is there, or the question is still to be asked.
+    /// `None` if the answer is 404, or the query must still be sent.
     pub(crate) fn get(&mut self, query: Query) -> Result<Option<&'a Answer>, CallFailed> {
         match self.pass.answer(&query).map(|reply| &reply.value) {
             None => self.open.push(query),
@@ -50,8 +50,8 @@ impl<'a> Answers<'a> {
         Ok(None)
     }
 
-    /// `asked` as far as the API server goes along: from 1.36 on admin access cannot be switched off (RC-7), and
-    /// without `PodGroups` there are no claims of theirs (RC-17).
+    /// The gates of `asked` that the API server supports: from 1.36 on admin access cannot be switched off (RC-7), and
+    /// without `PodGroups` they have no claims (RC-17).
     pub(crate) fn gates(&mut self, asked: Gates) -> Result<Gates, CallFailed> {
         let mut gates = asked;
         if !asked.admin_access {
@@ -81,13 +81,13 @@ impl<'a> Answers<'a> {
     }
 }
 
-/// Whether the failure says enough: that nothing is there; or that we may not know, where no groups are wanted.
+/// True if the failure is an answer: nothing is served there, or we may not know and no groups are wanted.
 pub(crate) fn is_answer(asked: Gates, failed: &CallFailed) -> bool {
     let code = failed.code();
     code == NOT_FOUND || (asked.groups == Groups::Off && code == FORBIDDEN)
 }
 
-/// `asked` as far as the API server goes along. Says in the log where it does not.
+/// The gates of `asked` that the API server supports. Logs the others.
 pub fn learn(asked: Gates, pass: &Pass<ResourceClaimController>) -> Result<Explained<Query, Gates>, Failure> {
     let mut answers = Answers::of(pass);
     let gates = answers.gates(asked)?;

@@ -1,5 +1,5 @@
-//! Makes the `ResourceClaims` of pods from templates, reserves allocated claims for pods that are on a node, and takes
-//! claims back when their pods are done.
+//! Creates the `ResourceClaims` of pods from templates, reserves allocated claims for pods that are on a node, and
+//! takes claims back when their pods are done.
 
 pub mod config;
 pub mod decide;
@@ -42,13 +42,13 @@ use crate::view::{
 /// Name of the binary, the Lease and the chart.
 pub const NAME: &str = "resourceclaim-controller";
 
-/// The binary, and its controller.
+/// The controller; as an [`App`] also its binary.
 #[derive(Debug)]
 pub struct ResourceClaimController {
     concurrent_syncs: usize,
-    /// Those of the flags.
+    /// The gates set by flags.
     asked: Gates,
-    /// As far as the API server went along when the process began.
+    /// The gates in effect: those set by flags that the API server supported at startup.
     gates: Gates,
     creates: Creates,
     rival_writes: IntCounter,
@@ -60,12 +60,12 @@ pub struct Stores {
     pub pods: Store<ClaimantView>,
     pub claims: Store<ClaimView>,
     pub templates: Store<TemplateView>,
-    /// The groups, where they count; else none.
+    /// The groups; empty if groups do not count.
     pub groups: Store<ClaimantView>,
 }
 
 impl ResourceClaimController {
-    /// The controller with these flags, and these gates of them; fails when `registry` has its metrics already.
+    /// The controller with `gates` in effect. Fails if `registry` already has this controller's metrics.
     pub fn new(config: &Config, gates: Gates, registry: &Registry) -> prometheus::Result<Self> {
         Ok(Self {
             concurrent_syncs: config.concurrent_syncs as usize,
@@ -111,7 +111,7 @@ impl App for ResourceClaimController {
         }),
     });
 
-    /// What the API server serves decides which stores there are.
+    /// What the API server serves decides which stores are filled.
     fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
         let asked = config.gates();
         let begin = move |gates: Gates, env: &Env| {
@@ -136,7 +136,6 @@ impl App for ResourceClaimController {
 }
 
 impl Stores {
-    /// The pods, or the groups.
     pub(crate) const fn of(&self, kind: ClaimantKind) -> &Store<ClaimantView> {
         match kind {
             ClaimantKind::Pod => &self.pods,
@@ -151,12 +150,12 @@ impl Stores {
         }
     }
 
-    /// The pod of this name, or the group, where groups count.
+    /// The pod of this name, or the group, if groups count.
     pub(crate) fn claimant(&self, kind: ClaimantKind, key: &ObjectKey) -> Option<Arc<ClaimantView>> {
         self.of(kind).get(key)
     }
 
-    /// The group of the pod, where groups count.
+    /// The group of the pod, if groups count.
     pub(crate) fn group_of(&self, pod: &ClaimantView) -> Option<Arc<ClaimantView>> {
         let group = beside(&pod.key, pod.group.as_ref()?);
         self.groups.get(&group)

@@ -12,10 +12,10 @@ use crate::ResourceClaimController;
 use crate::decide::wants_claims;
 use crate::view::{ClaimView, ClaimantKind, ClaimantView, Origin};
 
-/// A claim that is being deleted for longer is stuck.
+/// A claim that is being deleted for longer counts as stuck.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(5);
 
-/// The names and labels of Kubernetes 1.37, and those of 1.36, which go with the next minor version.
+/// Counters with the names and labels of Kubernetes 1.37, and those of 1.36, which go with the next minor version.
 #[derive(Clone, Debug)]
 pub struct Creates {
     /// `dynamic_resource_allocation_resourceclaim_creates_total{status,admin_access,owner_api_group,owner_api_kind}`.
@@ -25,7 +25,6 @@ pub struct Creates {
 }
 
 impl Creates {
-    /// Makes the counter and registers it.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let by_owner = Opts::new(
             "dynamic_resource_allocation_resourceclaim_creates_total",
@@ -44,7 +43,7 @@ impl Creates {
         })
     }
 
-    /// A create for `owner` was answered. One that meets the claim made before is neither.
+    /// Counts an answered create for `owner`. One that meets the claim made before is neither success nor failure.
     pub fn count(&self, success: bool, admin_access: bool, owner: ClaimantKind) {
         let status = if success { "success" } else { "failure" };
         let (api_version, kind) = owner.type_meta();
@@ -55,7 +54,7 @@ impl Creates {
     }
 }
 
-/// Registers the gauges that show the claims.
+/// Registers the gauges of claims.
 pub fn register_claims(
     driver: &Arc<Driver<ResourceClaimController>>,
     registry: &Registry,

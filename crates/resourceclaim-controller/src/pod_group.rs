@@ -1,4 +1,4 @@
-//! The versions in which API servers have `PodGroup`.
+//! The versions of `PodGroup` that API servers serve.
 
 use k8s_openapi::api::scheduling::v1beta1::PodGroup;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
@@ -9,7 +9,7 @@ use k8s_openapi::{NamespaceResourceScope, Resource as _};
 pub enum GroupVersion {
     /// Since Kubernetes 1.37.
     V1Beta1,
-    /// Of Kubernetes 1.36 alone.
+    /// Kubernetes 1.36 only.
     V1Alpha2,
 }
 
@@ -18,10 +18,9 @@ pub enum GroupVersion {
 pub struct AlphaPodGroup(ObjectMeta);
 
 impl GroupVersion {
-    /// All that are known.
+    /// All known versions.
     pub const NEWEST_FIRST: [Self; 2] = [Self::V1Beta1, Self::V1Alpha2];
 
-    /// `apiVersion`.
     pub const fn api_version(self) -> &'static str {
         match self {
             Self::V1Beta1 => PodGroup::API_VERSION,

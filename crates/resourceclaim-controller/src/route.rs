@@ -1,4 +1,4 @@
-//! Which changes wake whom.
+//! Which changes enqueue which keys.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -11,27 +11,26 @@ use controller_core::meta::Uid;
 use crate::decide::RESERVED_FOR_MAX_SIZE;
 use crate::view::{ClaimView, ClaimantKind, ClaimantView, ConsumerKind};
 
-/// Whom a change of a pod or a group wakes.
+/// The keys that a change of a pod or a group enqueues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimantWakes {
     /// The pod or the group itself, if an entry needs work.
     Claimant,
-    /// Its claims: it needs them no more.
+    /// Its claims, which it no longer needs.
     Claims,
     Nobody,
 }
 
-/// The pods that use a claim and whose answer may have changed with it.
+/// The pods that use a claim and whose reconcile may change with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Users {
-    /// None.
     None,
     All,
-    /// Those of these uids.
+    /// The pods with these uids.
     Of(Vec<Uid>),
 }
 
-/// Whom a change of a pod or a group wakes. Everything in its view concerns a rule.
+/// The keys that a change of a pod or a group enqueues. Everything in its view concerns a rule.
 pub fn claimant_wakes(change: &Change<'_, ClaimantView>) -> ClaimantWakes {
     match change {
         Change::Deleted(_) => ClaimantWakes::Claims,
@@ -47,13 +46,13 @@ pub fn claimant_wakes(change: &Change<'_, ClaimantView>) -> ClaimantWakes {
     }
 }
 
-/// Whether what the informer shows no more is certainly deleted: a pod that has no entries may just have lost the claim
-/// for its extended resources, and with it our interest. Entries never change.
+/// True if an object that the informer no longer shows is certainly deleted. A pod without entries may just have lost
+/// the claim for its extended resources, and with it our interest. Entries never change.
 pub fn is_deleted(last: &ClaimantView) -> bool {
     matches!(last.kind, ClaimantKind::PodGroup(_)) || !last.entries.is_empty()
 }
 
-/// Whether a change of a claim wakes the claim: not when another field than those we read has changed.
+/// True if a change of a claim enqueues the claim: not if only fields have changed that we do not read.
 pub fn claim_wakes(change: &Change<'_, ClaimView>) -> bool {
     match change {
         Change::Deleted(_) => false,
@@ -68,8 +67,8 @@ pub fn claim_wakes(change: &Change<'_, ClaimView>) -> bool {
     }
 }
 
-/// The pods that use a claim and whose answer may have changed with it: whether it is there, whose it is, whether
-/// it can be and is reserved.
+/// The pods that use a claim and whose reconcile may change with it: whether it exists, whose it is, whether it can be
+/// and is reserved.
 pub fn users(change: &Change<'_, ClaimView>) -> Users {
     let (old, new) = match change {
         Change::Added(_) | Change::Deleted(_) => return Users::All,
@@ -91,7 +90,7 @@ pub fn users(change: &Change<'_, ClaimView>) -> Users {
         .iter()
         .any(|consumer| consumer.kind == ConsumerKind::PodGroup)
     {
-        // It was reserved for each pod of the group.
+        // The claim was reserved for each pod of the group.
         Users::All
     } else if lost.is_empty() {
         Users::None
@@ -101,7 +100,7 @@ pub fn users(change: &Change<'_, ClaimView>) -> Users {
 }
 
 impl Users {
-    /// Whether the pod of this uid is one of them.
+    /// Returns whether the pod with this uid is among them.
     pub(crate) fn include(&self, pod: &Uid) -> bool {
         match self {
             Self::None => false,

@@ -1,7 +1,6 @@
-//! The loop against a model of the API server: what is woken, what is promised, what it ends with.
+//! The loop against a model of the API server: requeue completeness, the done contract and the final state.
 //!
-//! One process, or two that work on the same pods and claims. What must never happen is asserted at each write, in
-//! [`server`].
+//! One process, or two that work on the same pods and claims. [`server`] asserts at each write what must never happen.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 #[path = "support/server.rs"]
@@ -103,7 +102,7 @@ fn key_of(owner: &OwnerRef) -> ObjectKey {
     key(&owner.name)
 }
 
-/// The watch hears of what the server has told since of these names.
+/// Shows the watch what the server has published about these names since.
 fn follow<V: View + Clone>(
     resource: &mut Resource<ResourceClaimController, V>,
     seen: &mut usize,
@@ -155,12 +154,12 @@ impl Cluster {
     }
 }
 
-/// The claim of this number, counted round and round.
+/// The claim with this number, wrapping around.
 fn numbered(server: &Server, number: usize) -> Option<Arc<ClaimView>> {
     server.claims.values().cycle().take(16).nth(number).cloned()
 }
 
-/// Whether everything that the process may still act on shows that the claim is recorded.
+/// True if everything that the process may still act on shows that the claim is recorded.
 fn sees_recorded(process: &Sim<Cluster>, claim: &ClaimView) -> bool {
     let Some(owner) = claim.owning_pod() else {
         return [CROWDED, FREE].contains(&&*claim.key.name);
@@ -250,7 +249,7 @@ impl Model for Cluster {
 
     fn keys(&self) -> Vec<Key> {
         let server = self.server.borrow();
-        // Of those that went long before, nothing is left to be done.
+        // Claims that went long before need nothing more.
         let lately = server.claim_events.iter().rev().take(LATELY);
         let claims = lately
             .map(|event| event.key.clone())
@@ -262,8 +261,8 @@ impl Model for Cluster {
         pods.chain([Key::PodGroup(key(GROUP))]).chain(claims).collect()
     }
 
-    /// A claim whose pod was replaced: its deletion is the garbage collector's as much as ours. One that is gone, or another
-    /// by now: its watch tells.
+    /// True for a claim whose pod was replaced, because its deletion is the garbage collector's as much as ours, and
+    /// for a claim that is gone or replaced by now, because its watch will show that.
     fn is_left(&self, key: &Key, stores: &Stores) -> bool {
         let Key::Claim(claim) = key else { return false };
         let server = self.server.borrow();
@@ -278,7 +277,7 @@ impl Model for Cluster {
         owner.is_none_or(|owner| owner.is_some_and(|owner| !is_there(owner)))
     }
 
-    /// The templates come, and the garbage collector has its turn.
+    /// The templates appear, and the garbage collector runs.
     fn come_to_rest(&mut self) -> bool {
         let mut server = self.server.borrow_mut();
         let before = (server.version, server.templates.len());
@@ -299,7 +298,7 @@ impl Model for Cluster {
         }
     }
 
-    /// A pod that needs its claims no more is not read.
+    /// A pod that no longer needs its claims is not read.
     fn leaves_writes(&self) -> bool {
         true
     }
@@ -327,9 +326,9 @@ impl Model for Cluster {
     }
 }
 
-/// Whether the entry has its claim, and that its reservation.
+/// Checks that the entry has its claim, and the claim its reservation.
 fn check_entry(server: &Server, pod: &Arc<ClaimantView>, entry: &Entry) -> Result<(), String> {
-    // It waits for its group.
+    // The entry waits for its group.
     let Some(holder) = server.holder(pod, entry) else {
         return Ok(());
     };
@@ -382,8 +381,8 @@ proptest! {
         sim::run(Cluster::of(&Rc::new(RefCell::new(Server::new(false)))), &ops);
     }
 
-    /// A pod has one claim for each entry, a live pod keeps its reservations and its claims, and what is written is allowed:
-    /// see [`server`].
+    /// A pod has one claim for each entry, a live pod keeps its reservations and its claims, and every write is
+    /// allowed: see [`server`].
     #[test]
     fn whatever_happens_all_pods_have_their_claims_in_the_end_and_no_other_has_one(
         (processes, ops) in (1..3_usize).prop_flat_map(|processes| {
@@ -393,7 +392,7 @@ proptest! {
         let server = Rc::new(RefCell::new(Server::new(true)));
         let mut processes: Vec<_> = (0..processes).map(|_| Sim::new(Cluster::of(&server))).collect();
         for (process, op) in &ops {
-            // Who has not seen yet that a name was recorded can not know that it must not come again.
+            // A process that has not seen a name recorded cannot know that the name must not be used again.
             let claim = match op {
                 Op::Act(Act::DeleteClaim(number)) => numbered(&server.borrow(), *number),
                 _ => None,

@@ -1,4 +1,4 @@
-//! What people are told of evictions: events, lines of the log, counts.
+//! What users see of evictions: events, log lines and metrics.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -19,27 +19,26 @@ use crate::view::{PodView, Taint};
 
 /// Source: `taint_eviction.go`, `emitPodDeletionEvent`.
 const REASON: &str = "TaintManagerEviction";
-/// What every event is about.
+/// The `action` of every event.
 const ACTION: &str = "Evict";
 
-/// What there is to tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A pod goes (TE-11).
+    /// A pod will be evicted (TE-11).
     Announced(Eviction),
-    /// A pod stays that was to go for this (TE-11).
+    /// The eviction of a pod for this reason is cancelled (TE-11).
     Kept(Arc<PodView>, PendingEviction),
-    /// A pod was deleted, so long after its deadline.
+    /// A pod was deleted this long after its deadline.
     Deleted(Duration),
-    /// A pod cannot be evicted for now, because this write failed (TE-10); told once a pod.
+    /// A pod cannot be evicted for now, because this write failed (TE-10); once per pod.
     Overdue(Write, CallFailed),
     /// The API server refuses the condition of this pod (TE-9).
     ConditionRefused(ObjectKey, CallFailed),
     /// This node could not be read: the cache decides (TE-8).
     NotRead(Arc<str>, CallFailed),
-    /// A toleration of this pod compares numbers, and our gate does not expect that.
+    /// A toleration of this pod compares numbers, which our gate does not expect.
     Compares(ObjectKey),
-    /// Our clock is so far ahead of the API server's.
+    /// Our clock is this far ahead of the API server's.
     Skew(SignedDuration),
 }
 
@@ -96,7 +95,7 @@ fn reference_to(pod: &ObjectKey, uid: &Uid) -> Reference {
     reference("v1", "Pod", pod, uid)
 }
 
-/// For the log too.
+/// Shared with the log.
 pub(crate) fn why_evicted(eviction: &Eviction) -> String {
     why(&eviction.taint, &eviction.node, eviction.deadline)
 }

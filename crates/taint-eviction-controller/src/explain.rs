@@ -1,5 +1,5 @@
-//! `taint-eviction-controller explain NAMESPACE/POD`: each taint of its node, the toleration that is used for it,
-//! and when the pod goes, or why not.
+//! `taint-eviction-controller explain NAMESPACE/POD`: each taint of the pod's node, the toleration used for it, and
+//! when the pod goes, or why not.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::decide::{
 use crate::requests::{Answer, Query};
 use crate::view::{PodView, Taint, Toleration};
 
-/// Explains the pod `key`, once it and its node are read.
+/// Explains the pod `key`, once the pod and its node are read.
 pub fn explain(
     pass: &Pass<TaintEvictionController>,
     key: &ObjectKey,
@@ -50,7 +50,7 @@ pub fn explain(
 }
 
 /// Explains a pod on a node with these taints, which were read when our clock said `ours` and was `ahead` of the API
-/// server's. What a controller that runs would remember of them is not known here.
+/// server's. What a running controller would remember of the taints is unknown here.
 fn explanation(
     pod: &PodView,
     taints: &[Taint],
@@ -59,7 +59,7 @@ fn explanation(
     rules: &Rules,
 ) -> String {
     let ahead = ahead.map(clock_ahead).unwrap_or_default();
-    // The API server's clock, so that all times are those of the objects.
+    // By the API server's clock, like all times in the objects.
     let now = ours.checked_sub(ahead).unwrap_or(ours);
     let mut stay = 0;
     let taints = seen(&[], taints, now, || {
@@ -96,7 +96,7 @@ fn explanation(
         .collect()
 }
 
-/// Which of the pod's tolerations is `used`, counted from 1.
+/// The number of the used toleration among the pod's, from 1, and its text.
 fn toleration(pod: &PodView, used: Option<&Toleration>) -> String {
     let Some(used) = used else {
         return "not tolerated".to_owned();

@@ -1,4 +1,4 @@
-//! Deletes pods from nodes whose `NoExecute` taints they do not, or no longer, tolerate.
+//! Deletes pods from nodes with `NoExecute` taints that the pods do not, or no longer, tolerate.
 
 pub mod config;
 pub mod decide;
@@ -28,12 +28,12 @@ use crate::view::{NodeView, NodeWire, PodView, PodWire};
 /// Name of the binary, the Lease, the field manager and the chart.
 pub const NAME: &str = "taint-eviction-controller";
 
-/// The binary, and its controller.
+/// The controller; as an [`App`] also its binary.
 #[derive(Debug)]
 pub struct TaintEvictionController {
     rules: Rules,
     max_concurrent_evictions: usize,
-    /// Between the beginnings of two evictions; zero for no limit.
+    /// Least time between the starts of two evictions; zero for no limit.
     eviction_interval: Duration,
     evictions: Evictions,
 }
@@ -47,7 +47,7 @@ pub struct Stores {
 }
 
 impl TaintEvictionController {
-    /// The controller with these flags; fails when `registry` has its metrics already.
+    /// Fails if `registry` already has this controller's metrics.
     pub fn new(config: &Config, registry: &Registry) -> prometheus::Result<Self> {
         let interval = Duration::try_from_secs_f64(config.eviction_qps.recip());
         Ok(Self {
@@ -77,7 +77,7 @@ impl App for TaintEvictionController {
     const PREFLIGHT: Option<Preflight<Self>> = Some(Preflight {
         built_in: BuiltIn {
             alias: None,
-            // It deletes; the conditions that it writes go with the pods.
+            // The built-in controller deletes; the conditions that it writes go with the pods.
             writes: None,
             events: Some(NAME),
         },

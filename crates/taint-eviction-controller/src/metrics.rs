@@ -14,7 +14,7 @@ const DURATION_BUCKETS: [f64; 12] = [
     0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 30.0, 60.0, 120.0, 180.0, 240.0,
 ];
 
-/// What came of evictions.
+/// Counts the results of evictions.
 #[derive(Clone, Debug)]
 pub struct Evictions {
     deletions: IntCounter,
@@ -23,7 +23,6 @@ pub struct Evictions {
 }
 
 impl Evictions {
-    /// Makes the metrics and registers them.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let duration = HistogramOpts::new(
             "taint_eviction_controller_pod_deletion_duration_seconds",
@@ -47,19 +46,19 @@ impl Evictions {
         })
     }
 
-    /// A delete was accepted, so long after the deadline.
+    /// Counts a delete that was accepted this long after the deadline.
     pub fn deleted(&self, lag: Duration) {
         self.deletions.inc();
         self.duration.observe(lag.as_secs_f64());
     }
 
-    /// An eviction was called off.
+    /// Counts an eviction that was called off.
     pub fn cancelled(&self) {
         self.cancelled.inc();
     }
 }
 
-/// Registers the gauges, computed at scrape time so that they cannot drift.
+/// Registers the gauges; computed at scrape time, so that they cannot drift.
 pub fn register_counts(
     driver: &Arc<Driver<TaintEvictionController>>,
     registry: &Registry,

@@ -1,7 +1,7 @@
-//! What is done next for one node or pod, and what follows from it.
+//! The reconciler: the next action for one node or pod, and what its result changes.
 //!
 //! Judging writes nothing, so it needs no term: a standby judges too, and knows what a leader knows when it becomes
-//! one. It ends in a wake of the eviction at its time, or never.
+//! one. A judgement requeues the eviction at its time, or cancels it.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -32,32 +32,31 @@ use crate::state::{Entry, State};
 use crate::view::{PodView, Taint};
 use crate::{NAME, Stores, TaintEvictionController, metrics};
 
-/// Names of the queues in the metrics, as upstream has them.
+/// The queues' names in the metrics, same as upstream.
 const NODE_QUEUE: &str = "noexec_taint_node";
 const POD_QUEUE: &str = "noexec_taint_pod";
-/// When to look again at a pod that the cache would evict and the API server would not: the watch will have told by
-/// then.
+/// When to reconcile a pod again that the cache would evict and the API server would not: by then the watch has caught
+/// up.
 const CACHE_CATCHES_UP: Duration = Duration::from_secs(5);
-/// How often a clock that is ahead of the API server's is named in the log.
+/// How often the log says that our clock is ahead of the API server's.
 const SKEW_NAMED_EVERY: Duration = Duration::from_mins(10);
 
-/// What is looked at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
-    /// A node with all its pods, to be judged.
+    /// Judge a node with all its pods.
     Node(Arc<str>),
-    /// A pod, to be judged.
+    /// Judge a pod.
     Pod(ObjectKey),
-    /// A pod, to be evicted when its time has come.
+    /// Evict a pod when its time has come.
     Evict(ObjectKey),
 }
 
-/// A change of the memory.
+/// A change of the state that needs no request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StateChange {
-    /// These pods were judged, and not as before.
+    /// The judgements of these pods differ from those before.
     Judged(Vec<(Arc<PodView>, Judgement)>),
-    /// The API server says that this pod stays, at least until then.
+    /// By the API server's state this pod stays, at least until this time.
     PutOff(Arc<PodView>, Timestamp),
 }
 
@@ -84,7 +83,7 @@ impl Controller for TaintEvictionController {
     fn queues(&self) -> Vec<Queue> {
         let judging = |name| Queue {
             needs_term: false,
-            // Judging sends nothing, so more of them would do no more.
+            // Judging sends nothing, so a second worker would gain nothing.
             ..Queue::fifo(name, 1)
         };
         let evicting = Queue {
@@ -106,7 +105,6 @@ impl Controller for TaintEvictionController {
         }
     }
 
-    /// Evictions go by their deadlines alone (TE-14).
     fn namespace_of<'a>(&self, key: &'a Key) -> Option<&'a str> {
         match key {
             // Evictions begin by their deadlines (TE-14); namespaces take turns for permits.
@@ -161,7 +159,7 @@ impl Controller for TaintEvictionController {
 
     fn is_failure(&self, ask: &RequestOf<Self>, failed: &CallFailed) -> bool {
         match ask {
-            // The cache decides.
+            // Without an answer the cache decides.
             RequestOf::Query(_) => false,
             // A condition that the API server refuses does not stop the delete (TE-9).
             RequestOf::Write(Write::Mark(..)) if failed.outcome() == Answered::Invalid => false,
@@ -179,7 +177,7 @@ impl Controller for TaintEvictionController {
 }
 
 impl TaintEvictionController {
-    /// Judges pods; those that are judged as before are only scheduled.
+    /// Judges pods; a pod whose judgement is unchanged is only scheduled.
     fn next_of_judging(&self, cx: &Context<'_, Self>, pods: Vec<Arc<PodView>>) -> Action<Self> {
         let mut judged = Vec::new();
         let mut requeues = Vec::new();
@@ -200,7 +198,7 @@ impl TaintEvictionController {
         }
     }
 
-    /// Judges a pod on the cache.
+    /// Judges a pod by the cache.
     fn judge(&self, cx: &Context<'_, Self>, pod: &PodView) -> Judgement {
         let taints = cx.state.taints.of(&pod.node);
         self.judge_on(cx, pod, &taints, SignedDuration::ZERO)
@@ -225,7 +223,7 @@ impl TaintEvictionController {
         decide::judge(pod, bound, taints, state.remembered(pod), &now, &self.rules)
     }
 
-    /// Judges once more, on the cache and on the API server's state, then writes (TE-8, TE-9).
+    /// Judges once more, by the cache and by the API server's state, then writes (TE-8, TE-9).
     fn next_of_eviction(&self, cx: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
         let Context {
             state: state, now, ..
@@ -251,7 +249,7 @@ impl TaintEvictionController {
             name: Arc::clone(&pod.node),
             change: state.change_of(&pod.node),
         };
-        // Its own read serves a pass to its end, that of another pod for a while.
+        // The pass's own read serves until its end, another pod's read for [`SERVES_FOR`].
         let lately = |reply: &&Reply<Answer>| now.uptime.saturating_sub(reply.answered.uptime) < SERVES_FOR;
         let shared = || cx.shared(&query).filter(lately);
         let Some(reading) = cx.pass.answer(&query).or_else(shared) else {
@@ -276,14 +274,14 @@ impl TaintEvictionController {
         }
     }
 
-    /// Judges a pod on the taints that the API server has; nothing of it is remembered.
+    /// Judges a pod by the taints on the API server, without remembering anything.
     fn judge_fresh(&self, cx: &Context<'_, Self>, pod: &PodView, reading: &Reply<Answer>) -> Verdict {
         let known = cx.state.taints.of(&pod.node);
         let judge = |taints: &[Seen]| self.judge_on(cx, pod, taints, cx.state.ahead).verdict;
         let Some(taints) = taints_of(reading) else {
             return judge(&known);
         };
-        // What the cache has not shown yet is remembered under no stay.
+        // Taints that the cache has not shown yet get stays that nothing is remembered for.
         let mut unknown = u64::MAX;
         judge(&decide::seen(&known, taints, cx.now.wall, || {
             unknown -= 1;
@@ -292,7 +290,7 @@ impl TaintEvictionController {
     }
 }
 
-/// The taints that the API server has: none where the node is gone; nothing where it could not be read.
+/// The taints on the API server: empty if the node is gone, `None` if it could not be read.
 fn taints_of(reply: &Reply<Answer>) -> Option<&[Taint]> {
     match &reply.value {
         Ok(Answer::Node(taints)) => Some(taints),

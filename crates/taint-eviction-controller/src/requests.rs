@@ -1,4 +1,4 @@
-//! Questions and writes as data: the only file that names verbs and bodies.
+//! Queries and writes as data: the only file that names verbs and bodies.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -22,46 +22,46 @@ use crate::decide::Eviction;
 use crate::events::why_evicted;
 use crate::view::{NodeWire, PodView, PodWire, Taint};
 
-/// How long one read serves the pods of its node.
+/// How long one read of a node serves its pods.
 pub const SERVES_FOR: Duration = Duration::from_secs(2);
-/// How long the API server has to answer a question before the cache decides.
+/// How long the API server may take to answer a query before the cache decides.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 /// Source: `taint_eviction.go`, `addConditionAndDeletePod`.
 const CONDITION_REASON: &str = "DeletionByTaintManager";
 const CONDITION_MESSAGE: &str = "Taint manager: deleting due to NoExecute taint";
 
-/// A read past the cache.
+/// A read that bypasses the cache.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Query {
-    /// A node, after its change of this number: an older answer does not serve.
+    /// A node as of this change or later: answers from before it do not count.
     Node {
         name: Arc<str>,
-        /// The number of its last change that the watch has told.
+        /// The number of the node's last change that the watch has shown.
         change: u64,
     },
     /// A pod, for `explain`.
     Pod(ObjectKey),
 }
 
-/// What a read tells.
+/// The answer to a [`Query`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The `NoExecute` taints of the node.
     Node(Vec<Taint>),
-    /// The pod; none where it is bound to no node.
+    /// The pod; `None` if it is bound to no node.
     Pod(Option<PodView>),
 }
 
 /// One of the two writes that evict a pod.
 #[derive(Clone, Debug)]
 pub enum Write {
-    /// The condition `DisruptionTarget`, true since then.
+    /// Writes the condition `DisruptionTarget`, true since this time.
     Mark(Eviction, Timestamp),
-    /// The delete of the pod, and of no later one of its name.
+    /// Deletes this very pod, not a later one of the same name.
     Delete(Eviction),
 }
 
-/// When the condition turned true makes it no other write.
+/// Ignores when the condition turned true.
 impl PartialEq for Write {
     fn eq(&self, other: &Self) -> bool {
         self.is_mark() == other.is_mark() && self.eviction() == other.eviction()
@@ -107,13 +107,12 @@ impl controller::Query for Query {
 }
 
 impl Write {
-    /// Of whom, and why.
     pub const fn eviction(&self) -> &Eviction {
         let (Self::Mark(eviction, _) | Self::Delete(eviction)) = self;
         eviction
     }
 
-    /// Whether it is the condition.
+    /// True for the write of the condition.
     pub const fn is_mark(&self) -> bool {
         matches!(self, Self::Mark(..))
     }
@@ -167,7 +166,7 @@ fn pods_of(pod: &ObjectKey) -> Http {
     requests_to::<Pod>(pod.namespace.as_deref())
 }
 
-/// Strategic: the other conditions of the pod stay. The uid makes it a patch of this pod alone.
+/// A strategic merge patch, which keeps the pod's other conditions. The uid restricts the patch to this pod.
 fn condition(eviction: &Eviction, since: Timestamp) -> Value {
     let mut condition = json!({
         "type": "DisruptionTarget",

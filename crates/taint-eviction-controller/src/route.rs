@@ -9,17 +9,17 @@ use controller_core::informer::Change;
 
 use crate::view::PodView;
 
-/// What a change of a pod asks for. Every change of a node's view wakes the node: nothing else is in it.
+/// What a change of a pod requires. Every change of a node's view enqueues the node, because the view holds nothing
+/// else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     Judge,
     /// Forget the pod: it is gone or on its way (TE-6, TE-7).
     Forget,
-    /// Nothing: no rule reads what has changed.
+    /// No rule reads what has changed.
     Nothing,
 }
 
-/// What `change` asks for.
 pub fn effect_of(change: &Change<'_, PodView>) -> Effect {
     match change {
         Change::Deleted(_) => Effect::Forget,
@@ -29,7 +29,7 @@ pub fn effect_of(change: &Change<'_, PodView>) -> Effect {
     }
 }
 
-/// Whether two states of a pod are the same to every rule (TE-13).
+/// True if two states of a pod are the same to every rule (TE-13).
 fn judges_alike(old: &PodView, new: &PodView) -> bool {
     old.uid == new.uid
         && old.node == new.node

@@ -1,4 +1,4 @@
-//! What is remembered, and whom a change wakes.
+//! The state, and which keys a change enqueues.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -25,47 +25,47 @@ use crate::reconcile::Key;
 use crate::route::{self, Effect as Route};
 use crate::view::{NodeView, PodView, Toleration};
 
-/// What is remembered between steps.
+/// What the controller remembers between actions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct State {
     pub(crate) taints: TaintMemory,
-    /// Of each tainted node the number of its last change: what was asked before it says nothing.
+    /// The number of each tainted node's last change: answers from before it do not count.
     node_changes: BTreeMap<Arc<str>, u64>,
     last_change: u64,
-    /// Of pods that are bound later than that, or nobody says when.
+    /// When a pod was seen first, for pods whose binding is dated later than that, or not at all.
     first_sights: BTreeMap<ObjectKey, (Uid, Timestamp)>,
-    /// Whether we see what happens: we lead, and the watch of the nodes stands.
+    /// We see what happens if both are true: we lead, and the watch of nodes is established.
     leading: bool,
     watching: bool,
     pub(crate) sight: Sight,
-    /// The pods that are to be evicted.
+    /// The pods that must be evicted.
     evictions: BTreeMap<ObjectKey, Entry>,
-    /// How far our clock is ahead of the API server's, by the last read of a node that told.
+    /// How far our clock is ahead of the API server's, by the last read of a node that had the time.
     pub(crate) ahead: SignedDuration,
     pub(crate) skew_named: LogThrottle<()>,
-    /// Of a pod whose toleration compares numbers, where none is expected.
+    /// The first pod with `Lt` or `Gt` although the gate is off.
     compares: Compares,
 }
 
-/// Whether tolerations with `Lt` or `Gt` are there that our gate does not expect.
+/// Whether a toleration with `Lt` or `Gt` was seen that our gate does not expect.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 enum Compares {
     #[default]
     None,
-    /// This pod has one, and nobody was told.
+    /// This pod has one; nothing was logged yet.
     Seen(ObjectKey),
     Told,
 }
 
-/// A pod that is to be evicted. It lives from the judgement that says so until the pod is kept or gone.
+/// A pod that must be evicted. The entry lives from that judgement until the pod is kept or gone.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Entry {
     pub(crate) uid: Uid,
     pub(crate) remembered: Box<[Tolerated]>,
     pub(crate) pending: PendingEviction,
-    /// Nothing is left to do for it, although the cache still shows it.
+    /// Nothing is left to do, although the cache still shows the pod.
     pub(crate) done: bool,
-    /// Of a pod whose eviction has been tried: most wait for theirs, and cost no memory for it.
+    /// Set once the eviction was tried: most entries only wait, and must not cost RAM for this.
     tries: Option<Box<Tries>>,
 }
 
@@ -78,9 +78,9 @@ pub(crate) struct Tries {
     pub(crate) marked: bool,
     failures: u32,
     first_failure: Option<Duration>,
-    /// After a failure, not before then.
+    /// After a failure: no try before this time.
     not_before: Option<Timestamp>,
-    /// Not before then either, for this taint and deadline.
+    /// No try before this time either, for this taint and deadline.
     pub(crate) put_off: Option<Timestamp>,
 }
 
@@ -111,7 +111,7 @@ impl Watches<PodView> for TaintEvictionController {
                 cx.state.note_first_sight(pod, cx.now.wall);
                 cx.state.note_comparison(pod, &self.rules);
                 cx.state.tell_comparison(&mut cx.out);
-                // A node that is tainted after this look finds the pod in the store.
+                // If the node becomes tainted later, its key finds the pod in the store.
                 if cx.state.taints.is_tainted(&pod.node) || cx.state.holds(&pod.key) {
                     cx.out.enqueue(Key::Pod(pod.key.clone()));
                 }
@@ -121,7 +121,7 @@ impl Watches<PodView> for TaintEvictionController {
 }
 
 impl State {
-    /// Something besides a node or a pod has changed.
+    /// Handles every [`LoopEvent`]: all that happens besides changes of nodes and pods.
     pub(crate) fn observe(
         &mut self,
         observed: LoopEvent<'_, TaintEvictionController>,
@@ -152,7 +152,7 @@ impl State {
         }
     }
 
-    /// How much of it is about objects: 0 once there are none; for tests.
+    /// The number of entries about objects; 0 once no object is left. For tests.
     pub fn held(&self) -> usize {
         self.taints.tainted().count()
             + self.node_changes.len()
@@ -179,7 +179,8 @@ impl State {
         }
     }
 
-    /// What was done and is still shown is done again: whoever said that the pod is gone may have been wrong.
+    /// Retries evictions that are done while the cache still shows their pods: the answer that a pod is gone may have
+    /// been wrong.
     fn doubt_done(&mut self, out: &mut Output<TaintEvictionController>) {
         for (pod, entry) in self.evictions.iter_mut().filter(|(_, entry)| entry.done) {
             entry.done = false;
@@ -187,7 +188,7 @@ impl State {
         }
     }
 
-    /// Warns of it, by the leader alone.
+    /// Warns of the toleration, but only from the leader.
     fn tell_comparison(&mut self, out: &mut Output<TaintEvictionController>) {
         if self.leading
             && let Compares::Seen(pod) = &self.compares
@@ -197,7 +198,7 @@ impl State {
         }
     }
 
-    /// When this pod was seen first, as far as that counts.
+    /// When this pod was seen first, or `now` if nothing depends on it.
     pub(crate) fn first_sight(&self, pod: &PodView, now: Timestamp) -> Timestamp {
         let known = self.first_sights.get(&pod.key);
         known
@@ -210,29 +211,29 @@ impl State {
         self.node_changes.get(node).copied().unwrap_or(0)
     }
 
-    /// What the judgements of this pod have left to remember.
+    /// What earlier judgements of this pod left to remember.
     pub fn remembered(&self, pod: &PodView) -> &[Tolerated] {
         self.eviction_of(pod).map_or(&[], |entry| &entry.remembered)
     }
 
-    /// Whether the pod of this name is to be evicted.
+    /// Returns whether the pod of this name must be evicted.
     pub fn holds(&self, pod: &ObjectKey) -> bool {
         self.evictions.contains_key(pod)
     }
 
-    /// What is known of the eviction of just this pod.
+    /// The eviction of this very pod, by its uid.
     pub(crate) fn eviction_of(&self, pod: &PodView) -> Option<&Entry> {
         self.evictions.get(&pod.key).filter(|entry| entry.uid == pod.uid)
     }
 
-    /// Lets `change` at the eviction of the pod of this name and uid, if there is one.
+    /// Applies `change` to the eviction of the pod with this name and uid, if one exists.
     pub(crate) fn change_eviction(&mut self, pod: &ObjectKey, uid: &Uid, change: impl FnOnce(&mut Entry)) {
         if let Some(entry) = self.evictions.get_mut(pod).filter(|entry| entry.uid == *uid) {
             change(entry);
         }
     }
 
-    /// Whether `judgement` of the pod says nothing new. When to act on it depends on whether we see, and is not kept.
+    /// True if `judgement` of the pod says nothing new. When to act on it depends on whether we see, and is not kept.
     pub(crate) fn knows(&self, pod: &PodView, judgement: &Judgement) -> bool {
         match (&judgement.verdict, self.eviction_of(pod)) {
             (Verdict::Keep(_), _) => !self.holds(&pod.key),
@@ -243,7 +244,7 @@ impl State {
         }
     }
 
-    /// The pod has been judged: its eviction is scheduled or cancelled.
+    /// Schedules or cancels the eviction of a pod that has been judged.
     pub fn judged(
         &mut self,
         pod: &Arc<PodView>,
@@ -255,7 +256,7 @@ impl State {
             Verdict::Keep(because) => {
                 let was = self.evictions.remove(&pod.key);
                 out.requeue(Key::Evict(pod.key.clone()), Requeue::Cancel);
-                // Another pod of this name left nothing that counts for this one (TE-6).
+                // An entry of another pod with this name does not count for this one (TE-6).
                 let was =
                     was.filter(|was| was.uid == pod.uid && !was.done && because != Because::BeingDeleted);
                 if let Some(Entry { pending, .. }) = was {
@@ -279,7 +280,7 @@ impl State {
         }
     }
 
-    /// The pod is gone or on its way: nothing of it is left behind.
+    /// Drops all entries about a pod that is gone or on its way.
     fn forget(&mut self, pod: &ObjectKey, out: &mut Output<TaintEvictionController>) {
         self.first_sights.remove(pod);
         if self.evictions.remove(pod).is_some() {
@@ -287,8 +288,8 @@ impl State {
         }
     }
 
-    /// How many pods wait for their eviction or are next, and how many evictions keep failing; none while this process
-    /// does not lead.
+    /// The number of pods that wait for their eviction or are next, and of evictions that keep failing; both 0 while
+    /// this process does not lead.
     pub fn counts(&self) -> [i64; 2] {
         let mut counts = [0; 2];
         for entry in self
@@ -316,7 +317,7 @@ impl Entry {
         }
     }
 
-    /// When to evict the pod for what is `pending` now, waits after failures included; `None` while we see nothing.
+    /// When to evict the pod for `pending`, including waits after failures; `None` while we see nothing.
     pub(crate) fn at(&self, pending: &PendingEviction) -> Option<Timestamp> {
         let is_same = self.pending.is_for_the_same(pending);
         let tries = self.tries.iter();
@@ -324,7 +325,7 @@ impl Entry {
         pending.at.map(|at| later.flatten().fold(at, Timestamp::max))
     }
 
-    /// When to ask about its eviction, for what is `pending` now.
+    /// When to reconcile the eviction again, for `pending`.
     pub(crate) fn wake(&self, pending: &PendingEviction) -> Requeue {
         let at = self.at(pending).filter(|_| !self.done);
         at.map_or(Requeue::Cancel, Requeue::At)
@@ -342,7 +343,8 @@ impl Entry {
         self.tries.as_ref().map_or(0, |tries| tries.failures)
     }
 
-    /// A try failed, and the API server asks to wait at least `wait` (TE-10). Returns how often it has failed.
+    /// Counts a failed try after which the API server wants a wait of at least `wait` (TE-10). Returns the number of
+    /// failures.
     pub(crate) fn failed(&mut self, wait: Duration, now: Now) -> u32 {
         let tries = self.tries();
         tries.failures = tries.failures.saturating_add(1);

@@ -1,4 +1,4 @@
-//! The loop against a model of the API server: what is woken, what is promised, what it ends with.
+//! The loop against a model of the API server: requeue completeness, the done contract and the final state.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ const TAINTS: [&str; 3] = [
 
 struct Cluster {
     pods: Resource<TaintEvictionController, PodView>,
-    /// Only those with taints are seen.
+    /// Only nodes with taints are shown.
     nodes: Resource<TaintEvictionController, NodeView>,
     taints: BTreeMap<usize, Vec<Taint>>,
     uids: u64,
@@ -45,7 +45,7 @@ enum Tolerates {
 
 #[derive(Clone, Debug)]
 enum Act {
-    /// The taint of this number comes to a node, or goes; with its time or without.
+    /// The taint with this number comes to a node, or goes; with a `timeAdded` or without.
     Taint {
         node: usize,
         taint: usize,
@@ -55,13 +55,13 @@ enum Act {
         node: usize,
         taint: usize,
     },
-    /// A pod of this name is bound anew; it tolerates every taint for so long, or for ever.
+    /// A new pod of this name is bound; it tolerates every taint for this long, or for ever.
     Bind {
         pod: usize,
         node: usize,
         tolerates: Tolerates,
     },
-    /// A pod tolerates every taint for so long from now on.
+    /// A pod tolerates every taint for this long from now on.
     Tolerate {
         pod: usize,
         seconds: i64,
@@ -252,7 +252,7 @@ impl Model for Cluster {
         nodes.chain(pods).collect()
     }
 
-    /// A pod is judged with its node, too, and what comes of it schedules its eviction.
+    /// A pod is judged with its node, too, and its judgement schedules its eviction.
     fn covers(&self, key: &Key) -> Vec<Key> {
         let nodes = (0..NODES).map(|number| Key::Node(node(number)));
         match key {

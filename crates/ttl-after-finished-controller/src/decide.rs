@@ -20,47 +20,47 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::view::{Finish, JobView};
 
-/// What a Job's state means at some moment.
+/// What the state of a Job means at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// Nothing is to be done (TAF-2).
+    /// Nothing to do (TAF-2).
     LeftAlone(Because),
-    /// It has finished, but does not say when (TAF-8).
+    /// The Job has finished, but its condition does not say when (TAF-8).
     Undated,
-    /// It expires later (TAF-3).
+    /// The Job expires later (TAF-3).
     Waits {
-        /// When it finished; may lie ahead where clocks differ (TAF-7).
+        /// May lie in the future where clocks differ (TAF-7).
         finish: Timestamp,
         expiry: Timestamp,
     },
-    /// It is to be deleted (TAF-3).
+    /// The Job must be deleted (TAF-3).
     Expired { finish: Timestamp, expiry: Timestamp },
 }
 
-/// Why nothing is to be done.
+/// Why a Job is left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Because {
     /// `spec.ttlSecondsAfterFinished` is not set.
     NoTtl,
     /// Neither `Complete` nor `Failed` is `True`.
     NotFinished,
-    /// It has a deletionTimestamp.
+    /// The Job has a deletionTimestamp.
     BeingDeleted,
 }
 
 /// What to do with a Job whose ttl has passed by our clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Plan {
-    /// Nothing, until it changes.
+    /// Nothing until the Job changes.
     Leave,
-    /// Our clock is ahead of the API server's: judge it again.
+    /// Our clock is ahead of the API server's: judge the Job again.
     LookAgain {
         after: Duration,
     },
     Delete(Deletion),
 }
 
-/// The delete of one state of one Job.
+/// A delete of exactly this state of one Job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletion {
     pub job: ObjectKey,
@@ -81,7 +81,6 @@ pub fn expiry(finish: Timestamp, ttl_seconds: i32) -> Timestamp {
     finish.checked_add(ttl).unwrap_or(extreme)
 }
 
-/// What the state of `job` means at `now`.
 pub fn judge(job: &JobView, now: Timestamp) -> Judgement {
     if job.deleting {
         return Judgement::LeftAlone(Because::BeingDeleted);
@@ -103,15 +102,15 @@ pub fn judge(job: &JobView, now: Timestamp) -> Judgement {
     }
 }
 
-/// The time that the last check goes by: the API server's where it is more than [`CLOCK_TOLERANCE`] behind
-/// ours, so that a clock of ours that is fast deletes nothing early.
+/// The clock for the last check: the API server's if it is more than [`CLOCK_TOLERANCE`] behind ours, so that a fast
+/// clock of ours deletes nothing early.
 pub fn slower_clock(ours: Timestamp, servers: Option<Timestamp>) -> Timestamp {
     servers
         .filter(|servers| ours.duration_since(*servers) > CLOCK_TOLERANCE)
         .unwrap_or(ours)
 }
 
-/// What to do with a Job at `now`, by the slower clock.
+/// What to do with a Job at `now`, a time of the slower clock.
 pub fn plan(job: &JobView, now: Timestamp) -> Plan {
     match judge(job, now) {
         Judgement::LeftAlone(_) | Judgement::Undated => Plan::Leave,

@@ -1,4 +1,4 @@
-//! What people are told of Jobs: events, lines of the log, numbers.
+//! What users see of Jobs: events, log lines and metrics.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -14,28 +14,26 @@ use prometheus::Histogram;
 
 use crate::decide::Deletion;
 
-/// What every event is about.
+/// The `action` of every event.
 const ACTION: &str = "Delete";
 
-/// What there is to tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Something that is said once.
     Remark(Remark),
-    /// A Job was deleted, so long after its expiry.
+    /// A Job was deleted this long after its expiry.
     Deleted(Deletion, Duration),
     /// A Job cannot be deleted for now.
     NotDeleted(Deletion, CallFailed),
 }
 
-/// What is said once of a Job, or of the clocks once in a while.
+/// A remark made once for a Job, or once in a while about the clocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remark {
-    /// The Job of this uid has finished, but does not say when (TAF-8).
+    /// The Job with this uid has finished, but its condition does not say when (TAF-8).
     Undated(ObjectKey, Uid),
-    /// The Job finished so far in the future (TAF-7).
+    /// The Job's finish lies this far in the future (TAF-7).
     Ahead(ObjectKey, SignedDuration),
-    /// Our clock was so far ahead of the API server's when this Job was read (TAF-7).
+    /// Our clock was this far ahead of the API server's when this Job was read (TAF-7).
     Skewed(ObjectKey, SignedDuration),
 }
 

@@ -9,7 +9,7 @@ use crate::decide::{Because, Judgement, judge, slower_clock};
 use crate::requests::{Answer, Query};
 use crate::view::JobView;
 
-/// Explains the Job `key`, once it is read.
+/// Explains the Job `key`, once the API server has sent it.
 pub fn explain(
     pass: &Pass<TtlAfterFinishedController>,
     key: &ObjectKey,
@@ -26,7 +26,7 @@ pub fn explain(
 }
 
 fn explanation(job: &JobView, reply: &Reply<Answer>) -> String {
-    // An answer that is long in coming says nothing about our clock.
+    // A slow answer says nothing about our clock.
     let ours = reply.asked.wall;
     let now = slower_clock(ours, reply.date);
     let seconds = job.ttl_seconds.map(|seconds| format!("{seconds} s"));

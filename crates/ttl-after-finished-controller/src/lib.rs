@@ -1,4 +1,4 @@
-//! Deletes finished Jobs, and what they own, `spec.ttlSecondsAfterFinished` seconds after they finished.
+//! Deletes finished Jobs and their dependents `spec.ttlSecondsAfterFinished` seconds after they finished.
 
 pub mod config;
 pub mod decide;
@@ -22,7 +22,7 @@ use crate::view::JobWire;
 /// Name of the binary, the Lease, the field manager and the chart.
 pub const NAME: &str = "ttl-after-finished-controller";
 
-/// The binary, and its controller.
+/// The controller; as an [`App`] also its binary.
 #[derive(Debug)]
 pub struct TtlAfterFinishedController {
     concurrent_syncs: usize,
@@ -31,7 +31,7 @@ pub struct TtlAfterFinishedController {
 }
 
 impl TtlAfterFinishedController {
-    /// The controller with these flags; fails when `registry` has its metrics already.
+    /// Fails if `registry` already has this controller's metrics.
     pub fn new(config: &Config, registry: &Registry) -> prometheus::Result<Self> {
         Ok(Self {
             concurrent_syncs: config.concurrent_syncs as usize,
@@ -56,7 +56,7 @@ impl App for TtlAfterFinishedController {
     const PREFLIGHT: Option<Preflight<Self>> = Some(Preflight {
         built_in: BuiltIn {
             alias: Some("ttl-after-finished"),
-            // It deletes, and tells nobody.
+            // The built-in controller only deletes Jobs, and records no events.
             writes: None,
             events: None,
         },

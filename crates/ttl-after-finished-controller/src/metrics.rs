@@ -8,7 +8,7 @@ use prometheus::{Histogram, HistogramOpts, Registry, exponential_buckets};
 
 use crate::TtlAfterFinishedController;
 
-/// Makes `ttl_after_finished_controller_job_deletion_duration_seconds` and registers it.
+/// Creates and registers `ttl_after_finished_controller_job_deletion_duration_seconds`.
 pub fn deletion_duration(registry: &Registry) -> prometheus::Result<Histogram> {
     let options = HistogramOpts::new(
         "ttl_after_finished_controller_job_deletion_duration_seconds",
@@ -18,7 +18,7 @@ pub fn deletion_duration(registry: &Registry) -> prometheus::Result<Histogram> {
     register(registry, Histogram::with_opts(options.buckets(buckets)))
 }
 
-/// Registers the gauge of the Jobs that wait for their expiry, counted at scrape time so that it cannot drift.
+/// Registers the gauge of Jobs that wait for their expiry; counted at scrape time, so that it cannot drift.
 pub fn register_pending(
     driver: &Arc<Driver<TtlAfterFinishedController>>,
     registry: &Registry,

@@ -1,7 +1,7 @@
-//! What is done next for one Job, and what follows from it.
+//! The reconciler: the next action for one Job, and what its result changes.
 //!
-//! A delete names the state that was judged. If the Job has changed since, the API server refuses it, and the Job is
-//! judged again.
+//! A delete names the state that was judged. If the Job has changed since, the API server refuses the delete, and the
+//! Job is judged again.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -30,9 +30,9 @@ use crate::state::{self, State};
 use crate::view::JobView;
 use crate::{NAME, TtlAfterFinishedController, metrics};
 
-/// Name of the queue in the metrics, as upstream has it.
+/// The queue's name in the metrics, same as upstream.
 const QUEUE: &str = "ttl_jobs_to_delete";
-/// How soon a Job that could not be deleted is tried again at the latest: what refused it may be mended at any time.
+/// The longest wait before a failed delete is retried: the cause of the refusal may be fixed at any time.
 const RETRY_LAST: Duration = Duration::from_secs(8);
 
 impl Controller for TtlAfterFinishedController {
@@ -116,7 +116,7 @@ impl Controller for TtlAfterFinishedController {
     }
 }
 
-/// The second look, by the slower clock (TAF-7).
+/// The second judgement, by the slower clock (TAF-7).
 fn next_of_expired(
     cx: &Context<'_, TtlAfterFinishedController>,
     job: &JobView,
@@ -126,11 +126,11 @@ fn next_of_expired(
     let Some(reply) = known.or_else(|| cx.pass.answer(&Query::Time)) else {
         return Action::Read(vec![Query::Time]);
     };
-    // The read failed, and the queue retries it.
+    // The read failed; the queue retries the key.
     if reply.value.is_err() {
         return done(cx, key, None, Requeue::Cancel);
     }
-    // An answer that is long in coming says nothing about our clock.
+    // A slow answer says nothing about our clock.
     let then = slower_clock(reply.asked.wall, reply.date);
     let since = cx.now.uptime.saturating_sub(reply.asked.uptime);
     let now = saturating_add(then, since).min(ours);
@@ -148,7 +148,7 @@ fn next_of_expired(
     }
 }
 
-/// Nothing more until `wake`, once `remark` has been made.
+/// Makes `remark` if it is due, else ends the pass with this requeue.
 fn done(
     cx: &Context<'_, TtlAfterFinishedController>,
     key: &ObjectKey,

@@ -1,4 +1,4 @@
-//! Questions and writes as data: the only file that names verbs and bodies.
+//! Queries and writes as data: the only file that names verbs and bodies.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -22,23 +22,23 @@ use crate::view::{JobView, JobWire};
 
 const RESOURCE: &str = "jobs.batch";
 
-/// How long the API server's clock is believed to go like ours.
+/// How long the measured difference to the API server's clock is trusted.
 const CLOCK_SERVES: Duration = Duration::from_mins(1);
 
-/// A read past the cache.
+/// A read that bypasses the cache.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Query {
-    /// What time it is for the API server. Every answer has the time; this one is a list of one Job.
+    /// The API server's time. Every answer carries it; this query lists one Job.
     Time,
-    /// The Job of this name, as the API server has it now: by a list, which needs no permission of its own.
+    /// The current Job of this name on the API server, by a list, which needs no extra permission.
     Job(ObjectKey),
 }
 
-/// What a read tells, besides the time.
+/// The answer to a [`Query`]; the time is in the reply's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Time,
-    /// The Job, if there is one.
+    /// `None` if no such Job exists.
     Job(Option<Versioned<JobView>>),
 }
 
@@ -87,7 +87,7 @@ impl controller::Query for Query {
 impl controller::Write for Deletion {
     const PLANNED: &'static [&'static str] = &["delete"];
 
-    /// In the foreground, if the Job is still in the state that was judged.
+    /// A foreground delete, with the state that was judged as its precondition.
     fn request(&self) -> Request {
         let params = DeleteParams {
             propagation_policy: Some(PropagationPolicy::Foreground),

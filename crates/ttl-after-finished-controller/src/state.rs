@@ -1,4 +1,4 @@
-//! What is remembered, and whom a change wakes.
+//! The state, and which keys a change enqueues.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -16,10 +16,10 @@ use crate::TtlAfterFinishedController;
 use crate::events::Remark;
 use crate::view::JobView;
 
-/// How often a clock that is ahead of the API server's is named in the log.
+/// How often the log says that our clock is ahead of the API server's.
 const SKEW_NAMED_EVERY: Duration = Duration::from_mins(10);
 
-/// What is remembered between steps. When each Job expires is in the queue alone.
+/// What the controller remembers between actions. When each Job expires is in the queue alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct State {
     /// Jobs whose [`Remark::Undated`] was made.
@@ -33,7 +33,7 @@ pub struct State {
 impl Watches<JobView> for TtlAfterFinishedController {
     fn on_change(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, JobView>) {
         let (Change::Added(job) | Change::Updated { new: job, .. } | Change::Deleted(job)) = change;
-        // What the Job was before says nothing about when it expires.
+        // The previous state of the Job says nothing about its expiry now.
         cx.out.requeue(job.key.clone(), Requeue::Cancel);
         if let Change::Deleted(_) = change {
             cx.state.forget(&job.key);
@@ -43,7 +43,7 @@ impl Watches<JobView> for TtlAfterFinishedController {
     }
 }
 
-/// Something besides a Job has changed. A standby waits for no Job.
+/// Handles every [`LoopEvent`]: all that happens besides changes of Jobs. A standby schedules no Job.
 pub(crate) fn observe(
     cx: &mut ContextMut<'_, TtlAfterFinishedController>,
     observed: LoopEvent<'_, TtlAfterFinishedController>,
@@ -59,7 +59,7 @@ pub(crate) fn observe(
 }
 
 impl State {
-    /// Whether `remark` was made and is not to be repeated.
+    /// Returns whether `remark` was made and must not be repeated yet.
     pub(crate) fn has_made(&self, remark: &Remark, now: Duration) -> bool {
         match remark {
             Remark::Undated(job, _) => self.undated.contains(job),
@@ -70,7 +70,7 @@ impl State {
         }
     }
 
-    /// `remark` is being made.
+    /// Remembers that `remark` has been made.
     pub(crate) fn make(&mut self, remark: &Remark, now: Duration) {
         match remark {
             Remark::Undated(job, _) => {
@@ -83,7 +83,7 @@ impl State {
         }
     }
 
-    /// How much of it is about objects: 0 once there are none; for tests.
+    /// The number of entries about objects; 0 once no object is left. For tests.
     pub fn held(&self) -> usize {
         self.undated.len() + self.ahead.len()
     }

@@ -1,4 +1,4 @@
-//! What is read of a Job: its ttl, when it finished, and whether it is being deleted.
+//! What the controller reads of a Job: its ttl, when it finished, and whether it is being deleted.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -21,22 +21,22 @@ pub struct JobView {
     pub key: ObjectKey,
     /// `metadata.uid`.
     pub uid: Uid,
-    /// `metadata.resourceVersion`: the state that is judged.
+    /// `metadata.resourceVersion` of the state that is judged.
     pub version: Arc<str>,
     /// `spec.ttlSecondsAfterFinished`, in seconds.
     pub ttl_seconds: Option<i32>,
-    /// When it finished, if it has.
+    /// `None` until the Job has finished.
     pub finish: Option<Finish>,
-    /// Whether it has a deletionTimestamp.
+    /// The Job has a deletionTimestamp.
     pub deleting: bool,
 }
 
-/// The end of a Job, as its condition `Complete` or `Failed` has it.
+/// When a Job finished, by its condition `Complete` or `Failed`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
     /// The condition's `lastTransitionTime`.
     At(Timestamp),
-    /// The condition has none.
+    /// The condition has no `lastTransitionTime`.
     Undated,
 }
 
@@ -51,7 +51,7 @@ const JOB: Message = &[
     (3, "status", Kind::Message(&[(1, "conditions", CONDITIONS)])),
 ];
 
-/// What is decoded of a Job.
+/// The decoded part of a Job.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct JobWire {
@@ -110,7 +110,7 @@ impl Wire for JobWire {
 
     const MESSAGE: Option<Message> = Some(JOB);
 
-    /// Jobs without the field are not stored (TAF-11); those that are being deleted need nothing more (TAF-2).
+    /// Jobs without a ttl are not stored (TAF-11); Jobs that are being deleted need nothing more (TAF-2).
     fn is_kept(&self) -> bool {
         self.spec.ttl_seconds_after_finished.is_some() && self.metadata.deletion_timestamp.is_none()
     }
@@ -121,7 +121,7 @@ impl Wire for JobWire {
         Ok(JobView {
             key: job.key,
             uid: job.uid,
-            // No Job has an empty one.
+            // Every Job from the API server has a version.
             version: job.version.unwrap_or_default(),
             ttl_seconds: self.spec.ttl_seconds_after_finished,
             finish: finished.map(Condition::finish),

@@ -1,4 +1,4 @@
-//! The loop against a model of the API server: what is woken, what is promised, what it ends with.
+//! The loop against a model of the API server: requeue completeness, the done contract and the final state.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::collections::BTreeMap;
@@ -25,9 +25,9 @@ const JOBS: usize = 3;
 
 struct Cluster {
     jobs: BTreeMap<ObjectKey, Job>,
-    /// Those that are watched: the ones that have a ttl and are not being deleted.
+    /// The watched Jobs: those that have a ttl and are not being deleted.
     watched: Resource<TtlAfterFinishedController, JobView>,
-    /// The last version of all.
+    /// The newest version of all objects.
     version: u64,
     uids: u64,
 }
@@ -36,15 +36,15 @@ struct Cluster {
 struct Job {
     view: JobView,
     version: u64,
-    /// A finalizer holds it when it is deleted.
+    /// A finalizer holds the Job when it is deleted.
     held: bool,
 }
 
 #[derive(Clone, Debug)]
 enum Act {
-    /// A new Job has this name from now on.
+    /// A new Job gets this name.
     Create(usize, Option<i32>, bool),
-    /// It finished so many seconds ago, or in the future; nobody says when.
+    /// The Job finished this number of seconds ago, or in the future; `None` if its condition has no time.
     Finish(usize, Option<i64>),
     SetTtl(usize, Option<i32>),
     Delete(usize),
@@ -95,7 +95,7 @@ impl Cluster {
         self.jobs.insert(key(number), Job { view, version, held });
     }
 
-    /// Lets the watch know; the new version.
+    /// Shows the Job to the watch; returns the new version.
     fn show(&mut self, view: &mut JobView) -> u64 {
         let is_watched = self.watched.objects().contains_key(&view.key);
         view.version = self.watched.next_version().to_string().into();
@@ -116,7 +116,7 @@ impl Cluster {
         Some(job)
     }
 
-    /// Nothing holds it any more.
+    /// Ends a Job that nothing holds any more.
     fn end(&mut self, key: &ObjectKey) {
         self.edit(key, |job| job.deleting = true);
         self.jobs.remove(key);
@@ -137,7 +137,7 @@ impl Cluster {
             "{} is deleted too early: {judgement:?}",
             deletion.job
         );
-        // One that nothing holds is gone at once; its answer has the version before.
+        // A Job that nothing holds is gone at once; the answer has the version before.
         let version = if job.held {
             self.edit(&deletion.job, |job| job.deleting = true)
                 .map(|job| job.version)

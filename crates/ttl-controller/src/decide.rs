@@ -1,4 +1,4 @@
-//! The rules: which TTL the cluster's size asks for, and what that means for one node.
+//! The rules: which TTL the size of the cluster asks for, and what that means for one node.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -12,11 +12,11 @@ use controller_core::meta::ObjectKey;
 
 use crate::view::{Annotation, NodeView};
 
-/// Where the kubelet looks for its TTL, in seconds (`v1.ObjectTTLAnnotationKey`, k8s.io/api/core/v1).
+/// The annotation from which the kubelet takes its TTL, in seconds (`v1.ObjectTTLAnnotationKey`, k8s.io/api/core/v1).
 pub const OBJECT_TTL_ANNOTATION_KEY: &str = "node.alpha.kubernetes.io/ttl";
 
-/// The steps (`ttlBoundaries`, pkg/controller/ttl): the node counts at which each stands, and the TTL in seconds that it
-/// asks for. Neighbours overlap, so that a cluster at a boundary does not flip between two values.
+/// The steps (`ttlBoundaries`, pkg/controller/ttl): a range of node counts, and the TTL in seconds for it. Neighbouring
+/// ranges overlap, so that a cluster at a boundary does not flip between two values.
 pub const TTL_BOUNDARIES: [(RangeInclusive<usize>, i64); 5] = [
     (0..=100, 0),
     (90..=500, 15),
@@ -25,7 +25,7 @@ pub const TTL_BOUNDARIES: [(RangeInclusive<usize>, i64); 5] = [
     (1800..=i32::MAX as usize, 300),
 ];
 
-/// Which of [`TTL_BOUNDARIES`] the cluster is at. Remembered between decisions: it is the hysteresis.
+/// The current row of [`TTL_BOUNDARIES`]. Remembered between decisions, for the hysteresis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Step(usize);
 
@@ -35,7 +35,7 @@ pub struct Plan {
     pub node: ObjectKey,
     /// The new value; `None` takes the annotation off (`--remove`).
     pub ttl_seconds: Option<i64>,
-    /// What is there now.
+    /// The annotation as it is now.
     pub replaces: Annotation,
 }
 
@@ -45,24 +45,24 @@ impl Step {
         (0..TTL_BOUNDARIES.len()).map(Self)
     }
 
-    /// The node counts at which it stands.
+    /// The node counts for which a cluster may stay at this step.
     pub const fn nodes(self) -> &'static RangeInclusive<usize> {
         &TTL_BOUNDARIES[self.0].0
     }
 
-    /// The TTL that it asks every node to carry, in seconds.
+    /// The TTL that every node should carry, in seconds.
     pub const fn ttl_seconds(self) -> i64 {
         TTL_BOUNDARIES[self.0].1
     }
 
-    /// Its row in the table, from 0.
+    /// The row in the table, from 0.
     pub const fn number(self) -> usize {
         self.0
     }
 }
 
-/// The step for `nodes` nodes when the cluster was at `from`: up while there are too many for the
-/// step, down while there are too few, else stay. A count that jumps takes several steps.
+/// The step for `nodes` nodes when the cluster was at `from`: up while there are too many nodes for the step, down
+/// while there are too few, else unchanged. A count that jumps takes several steps.
 pub fn step(from: Step, nodes: usize) -> Step {
     let Step(mut at) = from;
     while nodes > *Step(at).nodes().end() && at + 1 < TTL_BOUNDARIES.len() {
@@ -76,9 +76,9 @@ pub fn step(from: Step, nodes: usize) -> Step {
 
 /// The step to start from, given every node's annotation.
 ///
-/// A step that more than half of the nodes carry, and whose range holds their count, is the one that
-/// the controller before us had reached: keep it. Otherwise climb from `otherwise` (the first step,
-/// or what a standby has counted meanwhile).
+/// If more than half of the nodes carry the TTL of a step whose range holds their count, the previous controller had
+/// reached that step: keep it. Otherwise climb from `otherwise` (the first step, or what a standby has counted
+/// meanwhile).
 pub fn first_step<'a, A>(annotations: A, otherwise: Step) -> Step
 where
     A: IntoIterator<Item = &'a Annotation, IntoIter: Clone>,
@@ -94,7 +94,7 @@ where
         .unwrap_or_else(|| step(otherwise, nodes))
 }
 
-/// What one node needs when every node should carry `ttl_seconds`, or no annotation.
+/// The write that gives the node `ttl_seconds`, or takes its annotation off; `None` if nothing differs.
 pub fn plan(node: &NodeView, ttl_seconds: Option<i64>) -> Option<Plan> {
     (node.annotation != Annotation::of(ttl_seconds)).then(|| Plan {
         node: node.key.clone(),

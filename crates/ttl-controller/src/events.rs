@@ -1,4 +1,4 @@
-//! What people are told: lines of the log, events, counts.
+//! What users see: log lines, events and counters.
 
 use controller_core::events::{Event as Published, Recorder, reference};
 use controller_core::meta::Uid;
@@ -7,16 +7,15 @@ use prometheus::IntCounter;
 use crate::decide::{Plan, Step};
 use crate::view::Annotation;
 
-/// What there is to tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// This number of nodes asks for this step.
+    /// This number of nodes leads to this step.
     StepChosen(usize, Step),
     /// Another writer has undone a write of ours.
     Undone,
-    /// Another writer, this field manager, keeps undoing this write to the node of this uid (CORE-17).
+    /// This field manager keeps undoing this write to the node with this uid (CORE-17).
     Rival(Plan, Uid, String),
-    /// The annotation was taken off so many nodes, or would be in a dry run, and is off all (TTL-8).
+    /// No node carries the annotation any more; the run took it off N nodes, or would have in a dry run (TTL-8).
     Removed(usize),
 }
 

@@ -1,4 +1,4 @@
-//! `ttl-controller explain [NODE]`: what the controller would do now, and why, without doing it.
+//! `ttl-controller explain [NODE]`: what the controller would do now, and why. Writes nothing.
 
 use controller_core::controller::{Explained, Pass};
 use controller_core::runtime::Explanation;
@@ -8,7 +8,7 @@ use crate::decide::{Step, first_step, plan};
 use crate::requests::listing;
 use crate::view::NodeView;
 
-/// Explains `only` one node, or all, once they are listed.
+/// Explains the node `only`, or all nodes, once they are listed.
 pub fn explain(pass: &Pass<TtlController>, only: Option<&str>) -> Explanation<TtlController> {
     Ok(match listing(pass)? {
         Explained::Ask(queries) => Explained::Ask(queries),

@@ -23,17 +23,17 @@ use crate::view::NodeWire;
 /// Name of the binary, the Lease, the field manager and the chart.
 pub const NAME: &str = "ttl-controller";
 
-/// The binary, and its controller.
+/// The controller; as an [`App`] also its binary.
 #[derive(Debug)]
 pub struct TtlController {
     concurrent_syncs: usize,
-    /// Whether the annotation is to go from every node, for good.
+    /// `--remove`: take the annotation off every node, then end.
     remove: bool,
     rival_writes: IntCounter,
 }
 
 impl TtlController {
-    /// The controller with these flags; fails when `registry` has its counters already.
+    /// Fails if `registry` already has this controller's counters.
     pub fn new(config: &Config, registry: &Registry) -> prometheus::Result<Self> {
         Ok(Self {
             concurrent_syncs: config.concurrent_syncs as usize,

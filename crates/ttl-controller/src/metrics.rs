@@ -24,7 +24,7 @@ pub fn register(driver: &Arc<Driver<TtlController>>, registry: &Registry) -> pro
     let driver = Arc::clone(driver);
     at_scrape(registry, gauges, move || {
         driver.scrape(|state, nodes| {
-            // Before the first full list there is no count and no desired TTL: better none than a wrong one.
+            // Before the first full list neither count nor desired TTL is known: no value is better than a wrong one.
             let desired = state.step?.ttl_seconds();
             let wanted = Annotation::Seconds(desired);
             let out_of_date = nodes.iter().filter(|node| node.annotation != wanted);

@@ -1,4 +1,4 @@
-//! What is done next for one node, and what follows from it.
+//! The reconciler: the next action for one node, and what its result changes.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -26,21 +26,20 @@ use crate::state::{self, State};
 use crate::view::{Annotation, NodeView};
 use crate::{NAME, TtlController, metrics};
 
-/// When `--remove` looks again at nodes that the cache does not show as a list did.
+/// When `--remove` lists again after the list showed an annotation that the cache does not.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// What is looked at.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Key {
     Node(ObjectKey),
-    /// Whether `--remove` is done.
+    /// Decides whether `--remove` is done.
     Removal,
 }
 
-/// A change of the memory.
+/// A change of the state that needs no request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StateChange {
-    /// Another writer has undone our write.
+    /// Another writer has undone our write to this node.
     Undone(ObjectKey),
     /// No node carries the annotation any more (TTL-8).
     Removed,
@@ -66,7 +65,7 @@ impl Controller for TtlController {
 
     const NAME: &'static str = NAME;
 
-    /// Upstream has this name in the metrics, too.
+    /// Upstream uses the same name in its metrics.
     fn queues(&self) -> Vec<Queue> {
         vec![Queue::fifo("ttlcontroller", self.concurrent_syncs)]
     }
@@ -150,8 +149,8 @@ impl Controller for TtlController {
 }
 
 impl TtlController {
-    /// `--remove` is done when a fresh list shows no annotation (TTL-8). The last node that loses it wakes us. The list may
-    /// show a node that the cache does not have yet, or not as it is.
+    /// `--remove` is done when a fresh list shows no annotation (TTL-8). The last node that loses its annotation
+    /// enqueues this key. The list is needed because the cache may lack a node or show an old state of one.
     fn next_of_removal(&self, cx: &Context<'_, Self>) -> Action<Self> {
         let is_done = self.remove && cx.state.left.is_empty() && cx.state.ended.is_none();
         match is_done.then(|| listing(cx.pass)) {
@@ -185,7 +184,7 @@ impl TtlController {
         }
     }
 
-    /// Says once who keeps undoing our writes; `--remove` gives up.
+    /// Warns once of the writer that keeps undoing our writes; `--remove` gives up instead.
     fn name_rival(&self, cx: &mut ContextMut<'_, Self>, node: &ObjectKey, answer: Option<&Answer>) {
         let manager = answer.and_then(|answer| answer.manager.as_deref());
         if self.remove {

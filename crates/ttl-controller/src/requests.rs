@@ -1,4 +1,4 @@
-//! Questions and writes as data: the only file that names verbs and bodies. All reads are lists of metadata, so that
+//! Queries and writes as data: the only file that names verbs and bodies. All reads are lists of metadata, so that
 //! `list` is the only permission they need.
 
 use controller_core::api::{CallFailed, Verb};
@@ -15,26 +15,26 @@ use crate::decide::{OBJECT_TTL_ANNOTATION_KEY, Plan};
 use crate::view::{Annotation, NodeView, NodeWire};
 use crate::{NAME, TtlController};
 
-/// How many nodes a page of a list holds, as client-go's pager has it.
+/// Nodes per page of a list, as in client-go's pager.
 const PAGE_SIZE: u32 = 500;
 
-/// A read past the cache.
+/// A read that bypasses the cache.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Query {
     Node(ObjectKey),
-    /// All nodes, a page of them: the first, or the one that this token continues.
+    /// One page of all nodes: the first, or the one after this continue token.
     Page(Option<String>),
 }
 
-/// What a read tells.
+/// The answer to a [`Query`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub page: Page<NodeView>,
-    /// Of one node: the field manager that wrote its annotation last, where the API server tells.
+    /// For one node: the field manager that wrote its annotation last, if the API server says so.
     pub manager: Option<String>,
 }
 
-/// All nodes, as far as the answers of `pass` go.
+/// All nodes, or the query for the next page that `pass` still lacks.
 pub fn listing(pass: &Pass<TtlController>) -> Result<Explained<Query, Vec<&NodeView>>, CallFailed> {
     let mut nodes = Vec::new();
     let mut query = Query::Page(None);
@@ -64,7 +64,7 @@ impl controller::Query for Query {
         let http = requests_to::<Node>(None).list_metadata(&params);
         let request = Request::new(Verb::List, "nodes", &target, http);
         match self {
-            // Managed fields are read as JSON.
+            // JSON, because the answer's managed fields are read too.
             Self::Node(_) => request,
             Self::Page(_) => request.read_as::<NodeWire>(),
         }
@@ -88,7 +88,7 @@ impl controller::Query for Query {
 impl controller::Write for Plan {
     const PLANNED: &'static [&'static str] = &["annotate", "remove"];
 
-    /// The strategic merge patch of just the annotation.
+    /// A strategic merge patch of the annotation alone.
     fn request(&self) -> Request {
         let value = self.ttl_seconds.map(|seconds| seconds.to_string());
         let patch =
@@ -97,7 +97,7 @@ impl controller::Write for Plan {
             field_manager: Some(NAME.to_owned()),
             ..PatchParams::default()
         };
-        // The answer is wanted as metadata only: a whole node is a hundred times the size of this patch.
+        // Asks for metadata only in the answer: a whole node is a hundred times the size of this patch.
         let http = requests_to::<Node>(None).patch_metadata(&self.node.name, &params, &patch);
         Request::new(Verb::Patch, "nodes", &self.node, http)
     }

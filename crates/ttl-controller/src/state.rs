@@ -1,4 +1,4 @@
-//! What is remembered, and whom a change wakes.
+//! The state, and which keys a change enqueues.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -19,20 +19,20 @@ use crate::events::Event;
 use crate::reconcile::Key;
 use crate::view::{Annotation, NodeView};
 
-/// What is remembered between steps.
+/// What the controller remembers between actions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct State {
-    /// TTL-1's hysteresis; `None` before the first full list.
+    /// For the hysteresis of TTL-1; `None` before the first full list.
     pub step: Option<Step>,
-    /// The value that we wrote last to each node; none where we took it off.
+    /// The value that we wrote last to each node; `None` where we took it off.
     pub(crate) written: BTreeMap<ObjectKey, Option<i64>>,
-    /// Whose values another writer keeps undoing (CORE-17).
+    /// Nodes whose value another writer keeps undoing (CORE-17).
     pub(crate) rivals: Contests<ObjectKey>,
-    /// Nodes whose other writer is to be named.
+    /// Nodes whose other writer still has to be named.
     pub(crate) unnamed: BTreeSet<ObjectKey>,
-    /// Of `--remove`: nodes that carry the annotation (TTL-8).
+    /// For `--remove`: nodes that still carry the annotation (TTL-8).
     pub(crate) left: BTreeSet<ObjectKey>,
-    /// Of `--remove`: this is a dry run, after which nodes carry what they did.
+    /// For `--remove`: this is a dry run, so nodes keep their annotation.
     pub(crate) planned: bool,
     /// How `--remove` ended.
     pub(crate) ended: Option<Result<(), String>>,
@@ -59,12 +59,12 @@ impl Watches<NodeView> for TtlController {
     }
 }
 
-/// Something besides a node has changed.
+/// Handles every [`LoopEvent`]: all that happens besides changes of nodes.
 pub(crate) fn observe(cx: &mut ContextMut<'_, TtlController>, observed: LoopEvent<'_, TtlController>) {
     match observed {
         LoopEvent::Synced => start(cx),
         LoopEvent::Leading(true) => {
-            // What the nodes carry is what the leader before us decided, with a memory that we do not have.
+            // The nodes carry what the previous leader decided, with a state that we do not have.
             start(cx);
             cx.out.enqueue(Key::Removal);
         }
@@ -81,7 +81,7 @@ fn start(cx: &mut ContextMut<'_, TtlController>) {
     go_to(cx, step);
 }
 
-/// Every node is looked at again (TTL-5).
+/// Records the step and, as the leader, enqueues every node (TTL-5).
 fn go_to(cx: &mut ContextMut<'_, TtlController>, step: Step) {
     cx.state.step = Some(step);
     cx.out.record(Event::StepChosen(cx.stores.len(), step));
@@ -97,19 +97,20 @@ fn wake_all(cx: &mut ContextMut<'_, TtlController>) {
 }
 
 impl State {
-    /// How much of it is about objects: 0 once there are none; for tests.
+    /// The number of entries about objects; 0 once no object is left. For tests.
     pub fn held(&self) -> usize {
         self.written.len() + self.rivals.held() + self.unnamed.len() + self.left.len()
     }
 
-    /// Leaves nothing of a node behind.
+    /// Drops all entries about `node`.
     pub(crate) fn forget(&mut self, node: &ObjectKey) {
         self.written.remove(node);
         self.rivals.forget(node);
         self.unnamed.remove(node);
     }
 
-    /// The node still carries the annotation that `--remove` takes off, or no more.
+    /// Notes whether `node` still carries the annotation that `--remove` takes off. After the last node, enqueues
+    /// [`Key::Removal`].
     pub(crate) fn removing(&mut self, node: &ObjectKey, carries: bool, out: &mut Output<TtlController>) {
         if carries {
             self.left.insert(node.clone());

@@ -1,4 +1,4 @@
-//! What is read of a node: its name and its TTL annotation. All else stays on the wire.
+//! What the controller reads of a node: its name and its TTL annotation. All else is skipped while decoding.
 //!
 //! | rule | code | test |
 //! |---|---|---|
@@ -13,7 +13,7 @@ use controller_core::informer::{DecodeError, Identity, View, Wire};
 use controller_core::meta::ObjectKey;
 use serde::Deserialize;
 
-/// A value that is no integer is kept only to be shown; annotations may be 256 KiB long.
+/// A value that is not an integer is kept only for messages; annotations may be 256 KiB long.
 const SHOWN_CHARS: usize = 64;
 
 /// What the store keeps of a node.
@@ -28,13 +28,13 @@ pub struct NodeView {
 pub enum Annotation {
     #[default]
     Missing,
-    /// An integer, by Go's `strconv.Atoi`, which the kubelet uses too: an optional sign and digits.
+    /// An integer as Go's `strconv.Atoi`, which the kubelet uses, reads it: an optional sign and digits.
     Seconds(i64),
     /// Anything else, cut to 64 characters.
     NotAnInteger(Arc<str>),
 }
 
-/// What is decoded of a node.
+/// The decoded part of a node.
 #[derive(Clone, Debug, Deserialize)]
 pub struct NodeWire {
     metadata: NodeMetadata,
@@ -45,7 +45,7 @@ struct NodeMetadata {
     annotations: Option<Annotations>,
 }
 
-/// The one annotation that is read; serde skips the rest.
+/// The only annotation that is read; serde skips the rest.
 #[derive(Clone, Debug, Deserialize)]
 struct Annotations {
     #[serde(rename = "node.alpha.kubernetes.io/ttl")]
@@ -53,12 +53,11 @@ struct Annotations {
 }
 
 impl Annotation {
-    /// One that says so many seconds, or none.
+    /// The annotation with this number of seconds, or none.
     pub fn of(ttl_seconds: Option<i64>) -> Self {
         ttl_seconds.map_or(Self::Missing, Self::Seconds)
     }
 
-    /// Reads an annotation's text.
     pub fn parse(text: &str) -> Self {
         match text.parse() {
             Ok(seconds) => Self::Seconds(seconds),

@@ -1,4 +1,4 @@
-//! The loop against a model of the API server: what is woken, what is promised, what it ends with.
+//! The loop against a model of the API server: requeue completeness, the done contract and the final state.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::sync::Arc;
@@ -30,11 +30,11 @@ struct Cluster {
 
 #[derive(Clone, Debug)]
 enum Act {
-    /// So many nodes there are from now on.
+    /// From now on the cluster has this number of nodes.
     Resize(usize),
     /// Somebody writes the annotation of a node.
     Annotate(usize, Annotation),
-    /// A node is deleted and comes back so.
+    /// A node is deleted and created again with this annotation.
     Recreate(usize, Annotation),
 }
 
@@ -78,7 +78,7 @@ impl Cluster {
         self.nodes.put(view, Uid::from(&*format!("uid-{}", self.uids)));
     }
 
-    /// Gives the node this annotation; nothing where it does not exist.
+    /// Gives the node this annotation; `None` if it does not exist.
     fn annotate(&mut self, node: &ObjectKey, annotation: Annotation) -> Option<Accepted> {
         let held = self.nodes.objects().get(node)?.clone();
         let version = if held.view.annotation == annotation {
@@ -222,7 +222,7 @@ fn removal_goes_on_while_a_fresh_list_shows_an_annotation_that_the_cache_does_no
         cluster.nodes.deliver(&mut event_loop, NOW);
         event_loop.observe(LoopEvent::Synced, NOW);
         event_loop.observe(LoopEvent::Leading(true), NOW);
-        // The watch has still to tell.
+        // The watch has not shown the node yet.
         cluster.add(0, &annotation);
         for effect in event_loop.poll(NOW, &Unlimited).effects {
             let answer = cluster.arrive(&effect.ask, NOW);
@@ -233,7 +233,7 @@ fn removal_goes_on_while_a_fresh_list_shows_an_annotation_that_the_cache_does_no
     }
 }
 
-/// A whole node shows no more than its metadata.
+/// A whole node gives the same view as its metadata.
 #[test]
 fn json_and_protobuf_give_the_same_node() {
     assert_the_same_views::<NodeWire>(&json!({

@@ -7,31 +7,30 @@ use controller_core::meta::OwnerRef;
 
 use crate::view::PodView;
 
-/// The pods that a budget's selector matches.
+/// The counts of the pods that a budget's selector matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Counts {
     pub matched: i64,
-    /// Those that are ready and not being deleted.
+    /// Pods that are ready and not being deleted.
     pub healthy: i64,
-    /// Those without a controller.
+    /// Pods without a controller.
     pub unmanaged: i64,
-    /// Those with one, by controller, as they name it.
+    /// Pods with a controller, by their ownerReference.
     pub controllers: BTreeMap<Arc<OwnerRef>, Owned>,
 }
 
-/// The pods of one controller.
+/// The counts of the pods of one controller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Owned {
-    /// How many there are.
     pub pods: i64,
-    /// How many of them have a deletionTimestamp.
+    /// Pods with a deletionTimestamp.
     pub terminating: i64,
 }
 
 impl Counts {
-    /// Counts a pod once more (`by` is 1), or once less (-1). Returns whether what its controller wants may matter now and
-    /// did not before, or the other way round: the controller came or went with the pod, or it is the first pod that is not
-    /// being deleted (DIS-11).
+    /// Counts a pod once more (`by` is 1) or once less (-1). Returns true if the scale of the pod's controller may
+    /// matter now and did not before, or the other way round: the controller came or went with the pod, or this is its
+    /// first pod that is not being deleted (DIS-11).
     pub fn count(&mut self, pod: &PodView, by: i64) -> bool {
         self.matched += by;
         self.healthy += by * i64::from(pod.is_healthy());

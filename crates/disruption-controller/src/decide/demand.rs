@@ -1,4 +1,4 @@
-//! What a budget's spec asks for.
+//! What a budget's spec demands.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -13,17 +13,17 @@ use crate::view::{Amount, PdbView};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
     Nothing,
-    /// `minAvailable`, so many pods.
+    /// `minAvailable`, in pods.
     Available(i64),
-    /// `minAvailable`, so many percent of the expected pods.
+    /// `minAvailable`, in percent of the expected pods.
     AvailablePercent(i64),
-    /// `maxUnavailable`, so many pods.
+    /// `maxUnavailable`, in pods.
     Unavailable(i64),
-    /// `maxUnavailable`, so many percent of the expected pods.
+    /// `maxUnavailable`, in percent of the expected pods.
     UnavailablePercent(i64),
 }
 
-/// What `pdb` asks for, if the API server would accept it.
+/// The demand of `pdb`; an error if the API server would refuse its spec.
 pub fn demand(pdb: &PdbView) -> Result<Demand, Cause> {
     if let Selector::Invalid(problem) = &*pdb.selector {
         return Err(Cause::Selector(problem.to_string()));
@@ -74,7 +74,7 @@ fn is_number(digits: &str) -> bool {
 }
 
 impl Demand {
-    /// Whether the expected pods are those that the controllers want, not those that are there (DIS-2).
+    /// True if the expected pods are those that the controllers want, not those that exist (DIS-2).
     pub const fn needs_scales(self) -> bool {
         matches!(
             self,

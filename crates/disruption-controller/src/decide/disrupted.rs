@@ -1,4 +1,4 @@
-//! Pods whose eviction was approved and that are still there.
+//! Pods whose eviction was approved and that still exist.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use crate::decide::DELETION_TIMEOUT;
 use crate::view::PodView;
 
-/// How soon a pod is read again where the API server did not say that the pod is still there.
+/// How soon a pod is read again if the API server did not confirm that it still exists.
 const CONFIRM_AGAIN: Duration = Duration::from_secs(10);
 
 /// An entry of a budget's `disruptedPods`.
@@ -26,30 +26,30 @@ pub struct Entry {
     pub name: Arc<str>,
     /// When its eviction was approved.
     pub since: Timestamp,
-    /// What has become of it.
     pub fate: Fate,
 }
 
 /// What has become of a pod whose eviction was approved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It is not there, or no pod of the budget.
+    /// The pod does not exist, or does not belong to the budget.
     Gone,
-    /// It is being deleted.
+    /// The pod is being deleted.
     Terminating,
     /// Another pod has its name.
     Replaced,
-    /// It is still there.
+    /// The pod still exists.
     Here {
         uid: Uid,
-        /// Whether it is ready.
+        /// The pod is ready.
         healthy: bool,
     },
-    /// Its time is over by our clock and our cache, and the API server does not say so: it may still go.
+    /// Its time is over by our clock and cache, but the API server does not confirm that the pod stayed: it may still
+    /// go.
     Unconfirmed {
-        /// Whether it is ready.
+        /// The pod is ready.
         healthy: bool,
-        /// When it is read again.
+        /// When to read the pod again.
         again: Timestamp,
     },
 }
@@ -57,32 +57,32 @@ pub enum Fate {
 /// What the API server says of a pod whose time is over by our clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sight {
-    /// It was not asked, or did not answer.
+    /// No query was sent, or none was answered.
     Unread,
-    /// It has no such pod, or one that is being deleted.
+    /// The API server has no such pod, or one that is being deleted.
     Going,
-    /// It has this pod at this time of its clock.
+    /// The API server has this pod at this time of its clock.
     Here(Uid, Timestamp),
 }
 
-/// What the entries of a budget come to.
+/// The sum of a budget's entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disrupted {
-    /// How many pods are on their way that would count as healthy.
+    /// Pods on their way that would count as healthy.
     pub healthy: i64,
     /// The entries that have had their effect, or will have none, in order.
     pub dropped: Vec<Arc<str>>,
-    /// Those of them whose pod was to be deleted and was not.
+    /// The dropped entries whose pods were to be deleted and were not.
     pub overdue: Vec<(Arc<str>, Uid)>,
     /// When the next entry is too old.
     pub look_again: Option<Timestamp>,
 }
 
-/// What has become of the pod of an entry that was made at `since`: `pod` has its name now and is one of the budget's,
-/// `seen` had it when the entry was first seen, if one had.
+/// The fate of the pod of an entry that was made at `since`. `pod` has its name now and belongs to the budget; `seen`
+/// is the uid that had the name when the entry was first seen, if any.
 ///
-/// The watch of pods may have been behind that of budgets then: a pod that is as old as the entry may be the one that
-/// is to go, whatever was seen before it.
+/// The watch of pods may have lagged behind that of budgets then: a pod as old as the entry may be the approved one,
+/// whichever pod was seen before.
 pub fn fate(pod: Option<&PodView>, seen: Option<&Uid>, since: Timestamp) -> Fate {
     let came_later = |pod: &PodView| pod.created > since.as_second();
     match pod {
@@ -96,7 +96,7 @@ pub fn fate(pod: Option<&PodView>, seen: Option<&Uid>, since: Timestamp) -> Fate
     }
 }
 
-/// The entries that are overdue at `now` although the cache still shows their pods. Those pods are read first.
+/// The entries that are overdue at `now` although the cache still shows their pods. Those pods must be read first.
 pub fn overdue(entries: &mut [Entry], now: Timestamp) -> impl Iterator<Item = &mut Entry> {
     let is_overdue = move |entry: &&mut Entry| {
         matches!(entry.fate, Fate::Here { .. }) && now >= saturating_add(entry.since, DELETION_TIMEOUT)
@@ -104,8 +104,8 @@ pub fn overdue(entries: &mut [Entry], now: Timestamp) -> impl Iterator<Item = &m
     entries.iter_mut().filter(is_overdue)
 }
 
-/// What becomes of an overdue entry, by a live read of its pod. A late cache or a fast clock of ours drops no entry: that
-/// would allow one disruption too many.
+/// The fate of an overdue entry, by a live read of its pod. A slow cache or a fast clock of ours must not drop an
+/// entry: that would allow one disruption too many.
 pub fn confirmed(entry: &Entry, sight: &Sight, now: Timestamp) -> Fate {
     let Fate::Here { uid, healthy } = &entry.fate else {
         return entry.fate.clone();
@@ -121,7 +121,8 @@ pub fn confirmed(entry: &Entry, sight: &Sight, now: Timestamp) -> Fate {
 }
 
 impl Sight {
-    /// In how long the pod is read again; nothing where the API server has the pod of `uid` at `ends` of its clock or later.
+    /// The wait before the pod is read again; `None` if the API server has the pod with this `uid` at `ends` of its
+    /// clock or later.
     pub fn read_again(&self, uid: &Uid, ends: Timestamp) -> Option<Duration> {
         match self {
             Self::Here(read, date) if read == uid => {
@@ -133,7 +134,7 @@ impl Sight {
     }
 }
 
-/// What `entries` come to at `now`.
+/// Sums up `entries` at `now`.
 pub fn disrupted(entries: &[Entry], now: Timestamp) -> Disrupted {
     let mut sum = Disrupted::default();
     for Entry { name, since, fate } in entries {

@@ -1,4 +1,4 @@
-//! How many pods there should be.
+//! How many pods should exist.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -15,7 +15,7 @@ use crate::decide::demand::Demand;
 use crate::decide::failure::{Cause, Failure};
 use crate::decide::scale::{Scale, Scales};
 
-/// The expected pods: those that are there, or the sum of the scales of their distinct controllers.
+/// The expected pods: those that exist, or the sum of the scales of their distinct controllers.
 pub fn expected_pods(
     demand: Demand,
     counts: &Counts,
@@ -32,7 +32,7 @@ pub fn expected_pods(
     let (mut failures, mut unasked) = (Vec::new(), Vec::new());
     for (controller, owned) in &counts.controllers {
         match scales.get(controller) {
-            // What is below zero must not hide what another controller wants.
+            // Replicas below zero must not hide what another controller wants.
             Some(Scale::Of { uid, replicas, .. }) => {
                 let counted = by_uid.entry(uid).or_insert(0);
                 *counted = (*replicas).max(*counted);
@@ -43,7 +43,7 @@ pub fn expected_pods(
                 orphaned += owned.pods;
             }
             Some(Scale::Unknown(failure)) => failures.push(failure.clone()),
-            // Another one has failed before it was asked for.
+            // Another scale failed before this one was queried.
             None => unasked.push(Failure::transient(Cause::NoScaleKnown)),
         }
     }

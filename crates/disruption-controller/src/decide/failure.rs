@@ -10,22 +10,22 @@ use crate::scales::MOST_READS;
 #[error("{cause}")]
 pub struct Failure {
     pub cause: Cause,
-    /// Whether time alone may mend it: then it is tried again soon.
+    /// Time alone may fix the failure: it is retried soon.
     pub transient: bool,
-    /// How long the API server asks to wait before that.
+    /// How long the API server asks to wait before the retry.
     pub wait: Duration,
 }
 
-/// What is wrong. Prints as the message of the condition, which is the same for the same cause.
+/// What is wrong. Prints as the message of the condition: the same cause prints the same text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
 pub enum Cause {
     /// The selector cannot be compiled.
     #[error("invalid selector: {0}")]
     Selector(String),
-    /// `minAvailable` or `maxUnavailable` is none that the API server accepts.
+    /// The API server would refuse `minAvailable` or `maxUnavailable`.
     #[error("{0}")]
     Spec(String),
-    /// Pods name a controller that is not there: the first of them, by name, and how many more there are.
+    /// Pods name a controller that does not exist: the first of these pods, by name, and the number of the others.
     #[error("found no controllers for pod {0:?}{more}", more = and_more(*.1))]
     NoController(Arc<str>, i64),
     /// The controller's kind, `resource.group`, has no `/scale`.
@@ -34,19 +34,19 @@ pub enum Cause {
     /// The API server does not serve the controller's `kind` in this `apiVersion`.
     #[error("no matches for kind {0:?} in version {1:?}")]
     UnknownKind(Arc<str>, Arc<str>),
-    /// The scale, or what there is to read it, could not be read: what was asked, and the answer.
+    /// The scale, or discovery for it, could not be read: the request, and the answer.
     #[error("{0}")]
     Unreadable(String),
     /// Too many controllers have scales that must be read.
     #[error("the scales of more than {most} controllers must be read", most = MOST_READS)]
     TooManyControllers,
-    /// Nobody has asked for the scale.
+    /// The scale has not been queried.
     #[error("the scale of a controller is not known yet")]
     NoScaleKnown,
 }
 
 impl Failure {
-    /// One that only a change of an object mends.
+    /// A failure that only a change of an object fixes.
     pub const fn permanent(cause: Cause) -> Self {
         Self {
             cause,
@@ -55,7 +55,7 @@ impl Failure {
         }
     }
 
-    /// One that time may mend.
+    /// A failure that time may fix.
     pub const fn transient(cause: Cause) -> Self {
         Self {
             cause,
@@ -64,7 +64,7 @@ impl Failure {
         }
     }
 
-    /// The one that is told: always the same of the same ones, transient if one of them is, and with the longest wait.
+    /// The failure to report: the same for the same set, transient if any is, and with the longest wait.
     pub fn first(failures: Vec<Self>) -> Option<Self> {
         let transient = failures.iter().any(|failure| failure.transient);
         let wait = failures.iter().map(|failure| failure.wait).max()?;
@@ -78,7 +78,7 @@ impl Failure {
 }
 
 impl Cause {
-    /// Whether it is the same trouble, if perhaps with other pods.
+    /// True if both are the same problem, perhaps with other pods.
     pub fn is_like(&self, other: &Self) -> bool {
         matches!((self, other), (Self::NoController(..), Self::NoController(..))) || self == other
     }

@@ -35,11 +35,11 @@ use crate::view::{Condition, PdbView};
 
 /// How long an approved eviction may take to delete its pod. Source: `disruption.go`, `DeletionTimeout`.
 pub const DELETION_TIMEOUT: Duration = Duration::from_mins(2);
-/// How often what no informer tells is read again (DIS-12).
+/// How often scales that no informer watches are read again (DIS-12).
 pub const SCALE_REREAD: Duration = Duration::from_secs(30);
-/// How soon what only an event can mend is tried again all the same (DIS-9).
+/// When a failure that only an event can fix is retried all the same (DIS-9).
 pub const PERMANENT_RETRY: Duration = Duration::from_mins(5);
-/// The longest message of a condition, in bytes: what a proxy says may be a whole page.
+/// The longest message of a condition, in bytes: a proxy may answer with a whole page.
 pub const MESSAGE_LENGTH: usize = 1024;
 /// Source: `policy/v1`, `SufficientPodsReason`, `InsufficientPodsReason`, `SyncFailedReason`.
 pub const SUFFICIENT_PODS: &str = "SufficientPods";
@@ -51,38 +51,38 @@ pub const SYNC_FAILED: &str = "SyncFailed";
 /// What is known of a budget when it is computed.
 #[derive(Clone, Debug)]
 pub struct Situation {
-    /// The newest version of it that is known.
+    /// Its newest known version.
     pub pdb: Arc<PdbView>,
     pub counts: Counts,
-    /// What the entries of its `disruptedPods` have come to.
+    /// The entries of its `disruptedPods`, with their fates.
     pub entries: Vec<Entry>,
 }
 
 /// What to do about a budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// What to write; nothing when the status says it all.
+    /// What to write; `None` if the status is right already.
     pub plan: Option<Write>,
-    /// When to look again without an event, by wall time.
+    /// When to compute again without an event, by wall time.
     pub look_again: Option<Timestamp>,
     /// The numbers, or why there are none.
     pub result: Result<Numbers, Failure>,
-    /// How many healthy pods were approved to go.
+    /// The number of healthy pods that were approved to go.
     pub going: i64,
 }
 
-/// One strategic merge patch of one state of a budget.
+/// A strategic merge patch of one state of a budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Write {
     /// The budget that was judged: the patch names its uid and resourceVersion.
     pub pdb: Arc<PdbView>,
-    /// `currentHealthy`, which needs no scale: the Eviction API judges unready pods by it.
+    /// `currentHealthy`, which needs no scale; the Eviction API judges unready pods by it.
     pub current: i32,
-    /// The numbers; none when they could not be computed: nothing is allowed then, what is expected and desired stays.
+    /// `None` if they could not be computed: then nothing is allowed, and `expectedPods` and `desiredHealthy` stay.
     pub numbers: Option<Numbers>,
-    /// The entries of disruptedPods that go.
+    /// The entries of `disruptedPods` to remove.
     pub dropped: Vec<Arc<str>>,
-    /// Those of them whose eviction was approved and did not come (DIS-6).
+    /// The dropped entries whose pods were approved to go and stayed (DIS-6).
     pub overdue: Vec<(Arc<str>, Uid)>,
     pub condition: Condition,
 }
@@ -100,9 +100,9 @@ pub struct Numbers {
     pub expected: i32,
 }
 
-/// Computes a budget at wall time `now`. `scales` are those of the controllers of its pods, where
-/// [`Demand::needs_scales`]. `smallest_pod` names the first of the budget's pods, by name, that are of these
-/// controllers; it is asked only when something fails.
+/// Computes a budget at wall time `now`. `scales` are those of its pods' controllers, if [`Demand::needs_scales`].
+/// `smallest_pod` returns the name of the first of the budget's pods, by name, that these controllers own; it is only
+/// called when something fails.
 pub fn decide(
     situation: &Situation,
     scales: &Scales,
@@ -144,7 +144,7 @@ pub fn decide(
     }
 }
 
-/// Allows nothing, and says why (DIS-9). Entries of disruptedPods stay; the next of them ends at `entry_ends`.
+/// Allows nothing, and says why (DIS-9). Entries of `disruptedPods` stay; the next of them ends at `entry_ends`.
 fn fail_safe(
     pdb: &Arc<PdbView>,
     failure: Failure,
@@ -162,7 +162,7 @@ fn fail_safe(
         overdue: Vec::new(),
         condition: judged(pdb, false, SYNC_FAILED, message),
     };
-    // What is transient goes through the queue's backoff.
+    // The queue's backoff retries transient failures.
     let retry = (!failure.transient).then(|| saturating_add(now, PERMANENT_RETRY));
     Decision {
         plan: write.unless_said(now),
@@ -172,7 +172,7 @@ fn fail_safe(
     }
 }
 
-/// The condition of a budget. Its time moves only with its status (DIS-7); it is left open where that is now.
+/// The condition of a budget. Its time moves only with its status (DIS-7); `None` stands for now.
 fn judged(pdb: &PdbView, allowed: bool, reason: &str, message: &str) -> Condition {
     let held = pdb.status.condition.as_ref();
     let unchanged = held.filter(|held| held.allowed == allowed);
@@ -186,7 +186,7 @@ fn judged(pdb: &PdbView, allowed: bool, reason: &str, message: &str) -> Conditio
 }
 
 impl Numbers {
-    /// DIS-4: what is healthy beyond what is desired may go, where pods are expected at all.
+    /// DIS-4: healthy pods beyond the desired number may go, if pods are expected at all.
     pub fn of(demand: Demand, expected: i64, current: i64) -> Self {
         let desired = demand.desired_healthy(expected);
         let spare = if expected > 0 {
@@ -203,13 +203,13 @@ impl Numbers {
     }
 }
 
-/// Held at the ends of what the field can hold.
+/// Clamped to the range of the field.
 fn int32(number: i64) -> i32 {
     i32::try_from(number).unwrap_or(if number < 0 { i32::MIN } else { i32::MAX })
 }
 
 impl Write {
-    /// This write at `now`; nothing when the status says it all.
+    /// This write at `now`; `None` if the status is right already.
     fn unless_said(mut self, now: Timestamp) -> Option<Self> {
         if self.applied_to(&self.pdb, None) == *self.pdb {
             return None;
@@ -225,12 +225,13 @@ impl Write {
         self.numbers.map_or(0, |numbers| numbers.allowed.into())
     }
 
-    /// Whether it allows more than its budget does now: not while pods or workloads are not seen (DIS-4).
+    /// True if the write allows more than its budget does now: it must wait while pods or workloads are not watched
+    /// (DIS-4).
     pub fn allows_more(&self) -> bool {
         self.allowed() > self.pdb.status.disruptions_allowed
     }
 
-    /// What it makes of a budget, at the version that the API server answers.
+    /// The budget after this write, at the version in the API server's answer.
     pub fn applied_to(&self, pdb: &PdbView, version: Option<u64>) -> PdbView {
         let mut made = pdb.clone();
         if let Some(version) = version {

@@ -1,4 +1,4 @@
-//! The scale of a pod's controller: from the informers where they have it, else from a read of its `/scale`.
+//! The scale of a pod's controller: from the informers if they have the controller, else from a read of its `/scale`.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -12,16 +12,12 @@ use controller_core::meta::{OwnerRef, Uid};
 use crate::decide::failure::Failure;
 use crate::view::WorkloadView;
 
-/// The kinds that the informers have.
+/// The kinds that the informers watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Builtin {
-    /// `ReplicationController`.
     ReplicationController,
-    /// `ReplicaSet`.
     ReplicaSet,
-    /// `Deployment`.
     Deployment,
-    /// `StatefulSet`.
     StatefulSet,
 }
 
@@ -29,28 +25,28 @@ pub enum Builtin {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Scale {
     Of {
-        /// Whose: controllers with the same count once.
+        /// The uid of the scaled object: controllers with the same one count once.
         uid: Uid,
         /// `spec.replicas`.
         replicas: i64,
-        /// Who that is, for people.
+        /// Kind and name, for `explain`.
         who: String,
-        /// Whether it was read, so that no informer tells when it changes.
+        /// The scale was read, so no informer reports when it changes.
         live: bool,
     },
-    /// There is no such controller, by a read.
+    /// A read says that no such controller exists.
     Gone,
-    /// It could not be found out.
+    /// The scale could not be read.
     Unknown(Failure),
 }
 
 /// The scales of the controllers of a budget's pods.
 pub type Scales = HashMap<Arc<OwnerRef>, Scale>;
 
-/// What a read of a controller's `/scale` said.
+/// The result of a read of a controller's `/scale`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// The scale, of the object of this uid.
+    /// The scale of the object with this uid.
     Scale {
         /// `metadata.uid`.
         uid: Uid,
@@ -59,12 +55,11 @@ pub enum Reading {
     },
     /// No object of this name.
     NotFound,
-    /// It could not be read.
     Failed(Failure),
 }
 
 impl Builtin {
-    /// The kind that a reference names, if the informers have it.
+    /// The kind that a reference names, if the informers watch it.
     pub fn of(owner: &OwnerRef) -> Option<Self> {
         let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
         match (group, &*owner.kind) {
@@ -77,8 +72,8 @@ impl Builtin {
     }
 }
 
-/// The scale of `owner`, the controller of a pod. `held` is what the informers have by kind and name, `read` what
-/// was read already; an error is what must be asked first.
+/// The scale of `owner`, the controller of a pod. `held` finds what the informers have by kind and name, `read` what
+/// was read already; an error is the query to send first.
 pub fn scale_of<Q>(
     owner: &OwnerRef,
     held: impl Fn(Builtin, &str) -> Option<Arc<WorkloadView>>,
@@ -99,7 +94,7 @@ pub fn scale_of<Q>(
     match workload.controller.as_deref() {
         Some(deployment) if is_deployment(deployment) => match held(deployment) {
             Some((_, found)) => Ok(Scale::of(deployment, found.replicas, false)),
-            // The watch of Deployments may lag: only a read says that it is gone.
+            // The watch of Deployments may lag: only a read proves that the Deployment is gone.
             None => match asked(deployment)? {
                 Scale::Gone => Ok(own),
                 scale => Ok(scale),

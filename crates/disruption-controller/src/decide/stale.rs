@@ -1,4 +1,4 @@
-//! Pods that somebody wanted to go, and that stayed.
+//! Pods that should have gone, and stayed.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -17,7 +17,7 @@ pub const STALE_POD_DISRUPTION_TIMEOUT: Duration = Duration::from_mins(2);
 /// `PodReasonTerminationByKubelet`.
 const TERMINATION_BY_KUBELET: &str = "TerminationByKubelet";
 
-/// When the condition `DisruptionTarget` of `pod` is stale, by wall time; `None` if it has none that could be.
+/// When the condition `DisruptionTarget` of `pod` becomes stale, by wall time; `None` if it cannot.
 pub fn stale(pod: &PodView) -> Option<Timestamp> {
     let target = pod.target.as_ref()?;
     let may_be = !pod.deleting && !pod.over && *target.reason != *TERMINATION_BY_KUBELET;

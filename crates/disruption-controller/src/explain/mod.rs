@@ -1,5 +1,5 @@
-//! `disruption-controller explain NAMESPACE/PDB`: every number with where it comes from, the pods that are not
-//! healthy and why, and the scale of each controller.
+//! `disruption-controller explain NAMESPACE/PDB`: every number and its source, the pods that are not healthy and why,
+//! and the scale of each controller.
 
 mod text;
 
@@ -32,30 +32,30 @@ const WORKLOADS: [Builtin; 4] = [
     Builtin::StatefulSet,
 ];
 
-/// The answer, ready to print. What a controller that runs would remember is not known here.
+/// The explanation, ready to print. What a running controller would remember is unknown here.
 struct Explanation {
     situation: Situation,
     /// The other budgets of its namespace.
     others: Vec<Arc<PdbView>>,
     /// Its pods, by name.
     pods: Vec<Arc<PodView>>,
-    /// The scales of the controllers of its pods; none where the expected pods are counted.
+    /// The scales of the controllers of its pods; empty if the expected pods are counted.
     scales: Scales,
-    /// Nothing where the spec cannot be read.
+    /// `None` if the spec is invalid.
     demand: Option<Demand>,
     decision: Decision,
     now: Timestamp,
 }
 
-/// Why it is not all there.
+/// Why there is no explanation yet.
 enum Missing {
-    /// This is to be asked first.
+    /// These queries must be sent first.
     Answers(Vec<Query>),
-    /// It cannot be read, or does not exist.
+    /// The budget cannot be read, or does not exist.
     Failed(Failure),
 }
 
-/// What wants pods, and how many of them are there.
+/// What wants pods, and how many of them exist.
 struct Workload {
     who: String,
     scale: Scale,
@@ -63,7 +63,7 @@ struct Workload {
     terminating: i64,
 }
 
-/// Explains the budget `key` at `now`, once all that counts for it is read.
+/// Explains the budget `key` at `now`, once everything that counts for it is read.
 pub fn explain(
     pass: &Pass<DisruptionController>,
     key: &ObjectKey,
@@ -151,8 +151,8 @@ fn views<V: Clone>(page: &Page<V>) -> Vec<Arc<V>> {
 }
 
 impl Explanation {
-    /// Whose scales are the expected pods. The controllers that are scaled as one (the `ReplicaSets` of a Deployment)
-    /// are one.
+    /// The workloads whose scales make up the expected pods. Controllers that are scaled as one (the `ReplicaSets` of a
+    /// Deployment) are one.
     fn workloads(&self) -> Vec<Workload> {
         let mut by_uid = BTreeMap::<&Uid, Workload>::new();
         for (owner, owned) in &self.situation.counts.controllers {
@@ -177,7 +177,7 @@ impl Explanation {
         workloads
     }
 
-    /// Pods that nobody expects; none where the expected ones are counted.
+    /// Pods that no controller expects; empty if the expected pods are counted.
     fn unmanaged(&self) -> Vec<Arc<str>> {
         let scaled = self.demand.is_some_and(Demand::needs_scales);
         let unmanaged = self.pods.iter().filter(|pod| scaled && pod.controller.is_none());
@@ -211,7 +211,7 @@ impl Explanation {
         })
     }
 
-    /// Pods that other budgets select, too, by those.
+    /// Pods that other budgets select too, by those budgets.
     fn shared(&self) -> BTreeMap<Vec<Arc<str>>, Vec<Arc<str>>> {
         let mut shared = BTreeMap::<_, Vec<_>>::new();
         for pod in &self.pods {

@@ -1,4 +1,4 @@
-//! The answer in words.
+//! The explanation in words.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::decide::{Demand, Numbers, Scale, Write};
 use crate::selector::Selector;
 use crate::view::{Amount, Condition, PdbView};
 
-/// How many of a kind are named; a namespace may have tens of thousands.
+/// How many names a list shows; a namespace may have tens of thousands.
 const NAMED: usize = 20;
 
 impl fmt::Display for Explanation {
@@ -153,7 +153,7 @@ impl fmt::Display for Workload {
     }
 }
 
-/// What a write changes, and what it is now.
+/// What a write changes, old and new.
 struct Changes<'a>(&'a Write);
 
 impl fmt::Display for Changes<'_> {
@@ -203,7 +203,7 @@ impl fmt::Display for Changes<'_> {
     }
 }
 
-/// The first of them, and how many more there are.
+/// The first names, and the number of the others.
 struct Names<'a>(&'a [Arc<str>]);
 
 impl fmt::Display for Names<'_> {
@@ -226,7 +226,7 @@ fn pods(count: i64) -> String {
     }
 }
 
-/// What a budget asks for, as its spec has it.
+/// What a budget demands, as in its spec.
 struct Asked<'a>(&'a PdbView);
 
 impl fmt::Display for Asked<'_> {

@@ -1,4 +1,4 @@
-//! What is remembered of one budget.
+//! The state of one budget.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,34 +17,34 @@ use crate::view::{PdbView, PodView, Status};
 pub(crate) struct Budget {
     pub(crate) pdb: Arc<PdbView>,
     pub(super) counts: Counts,
-    /// How many of its pods no other budget matches. The API server evicts no pod that several match.
+    /// The number of its pods that no other budget matches. The API server evicts no pod that several match.
     pub(super) sole: i64,
-    /// The pods of its `disruptedPods`: when each was approved to go, and which uid had its name when that was first
-    /// seen (DIS-6).
+    /// The pods of its `disruptedPods`: when each was approved to go, and which uid had its name when the entry was
+    /// first seen (DIS-6).
     entries: BTreeMap<Arc<str>, (Timestamp, Option<Uid>)>,
     sending: Option<Sending>,
-    /// What a write of unknown fate allows; nothing once a newer version is known.
+    /// What a write with an unknown fate allows; 0 once a newer version is known.
     in_doubt: i64,
-    /// What it was computed with last; nothing when that does not hold any more.
+    /// What it was last computed from; `None` once that is out of date.
     pub(crate) basis: Option<Basis>,
-    /// Since when its status does not say what its pods are.
+    /// Since when its status does not match its pods.
     pub(super) behind: Option<Duration>,
     /// The status that we wrote last.
     pub(crate) ours: Option<Status>,
-    /// What events are about, when it was computed last.
+    /// What the last computation saw, for events.
     pub(crate) seen: Option<Seen>,
 }
 
-/// A status that is on its way.
+/// A status write in flight.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Sending {
-    /// What it makes of the budget.
+    /// The budget after the write.
     made: PdbView,
-    /// Since when the status before it does not say what the pods are.
+    /// Since when the status before the write does not match the pods.
     behind: Option<Duration>,
 }
 
-/// What the number allowed is made of, besides the healthy pods.
+/// What the allowed number is computed from, besides the healthy pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Basis {
     desired: i64,
@@ -53,10 +53,10 @@ pub struct Basis {
 }
 
 impl Basis {
-    /// That of a decision; `by_scale` says whether scales were needed.
+    /// The basis of a decision; `by_scale` says whether scales were needed.
     pub fn of(decision: &Decision, by_scale: bool) -> Self {
         match decision.result {
-            // Where no pods are expected nothing is allowed.
+            // If no pods are expected, nothing is allowed.
             Ok(numbers) => Self {
                 desired: if numbers.expected > 0 {
                     numbers.desired.into()
@@ -66,7 +66,7 @@ impl Basis {
                 going: decision.going,
                 by_scale,
             },
-            // What fails allows nothing: nothing is less.
+            // A failure allows nothing, and nothing is less.
             Err(_) => Self {
                 desired: i64::MAX,
                 going: 0,
@@ -92,18 +92,18 @@ impl Budget {
         }
     }
 
-    /// Takes over a newer version, and remembers which pod each new entry is about, as of now. Returns whether the
+    /// Takes a newer version over, and remembers which pod each new entry is about, as of now. Returns whether the
     /// change concerns a rule: our own write does not.
     pub(super) fn renew(&mut self, pdb: &Arc<PdbView>, pods: &BTreeMap<Arc<str>, Arc<PodView>>) -> bool {
         let sending = self.sending.as_ref();
         let ours = sending.filter(|sending| sending.made.status == pdb.status);
         let requeues = route::pdb_wakes(ours.map_or(&*self.pdb, |ours| &ours.made), pdb);
         if pdb.version != self.pdb.version {
-            // A write of an older version has been carried out by now, or is a conflict.
+            // By now a write of an older version has been carried out, or conflicts.
             self.in_doubt = 0;
         }
         if pdb.generation != self.pdb.generation {
-            // It may ask for something else.
+            // The spec may demand something else.
             self.basis = None;
         }
         self.pdb = Arc::clone(pdb);
@@ -120,8 +120,8 @@ impl Budget {
         requeues
     }
 
-    /// The pod of a name that an entry may be about has come or changed after the entry: it may be the one that is to go,
-    /// and then counts as little as before.
+    /// A pod with the name of an entry has come or changed after the entry: it may be the approved one, and then must
+    /// not count as healthy, just like before.
     pub(super) fn note_pod(&mut self, old: Option<&PodView>, pod: &PodView) {
         let Some((_, seen)) = self.entries.get_mut(&pod.key.name) else {
             return;
@@ -132,7 +132,7 @@ impl Budget {
         }
     }
 
-    /// Of the healthy pods one more may be on its way than when it was computed last.
+    /// One more of the healthy pods may be on its way than at the last computation.
     const fn one_more_goes(&mut self) {
         if let Some(basis) = &mut self.basis {
             basis.going += 1;
@@ -145,22 +145,22 @@ impl Budget {
         fate(pod.map(|pod| &**pod), seen, since)
     }
 
-    /// Whether less may be allowed now than the API server believes. `other_scales` says that a controller came, went or
+    /// Returns true if less may be allowed now than the API server believes. `other_scales`: a controller came, went or
     /// wants another number of pods.
     pub(super) fn is_urgent(&mut self, other_scales: bool) -> bool {
         if other_scales {
-            // Their scales are not known.
+            // The new scales are unknown.
             self.basis = self.basis.filter(|basis| !basis.by_scale);
         }
         self.promises_too_much()
     }
 
-    /// The same, as far as is known.
+    /// True if less may be allowed than the API server believes, as far as we know.
     pub(super) fn promises_too_much(&self) -> bool {
         self.basis.is_none() || route::urgency(self.estimate(), self.promised())
     }
 
-    /// How urgent it is to compute (DIS-14). One whose pods have other budgets, too, lets nobody evict them.
+    /// How urgent a computation is (DIS-14). If other budgets match all its pods too, nobody can evict them anyway.
     pub(crate) fn priority(&self) -> Priority {
         match () {
             () if self.sole == 0 && self.counts.matched > 0 => Priority::Low,
@@ -169,7 +169,7 @@ impl Budget {
         }
     }
 
-    /// What is allowed now for certain: nothing, when what it was computed with last does not hold any more.
+    /// What is certainly allowed now: 0 once the basis is out of date.
     fn estimate(&self) -> i64 {
         self.basis.map_or(0, |basis| {
             let healthy = self.counts.healthy.saturating_sub(basis.going);
@@ -185,7 +185,7 @@ impl Budget {
         sent.fold(held, i64::max)
     }
 
-    /// This write is being sent.
+    /// Notes that this write is being sent.
     pub(crate) fn sent(&mut self, write: &Write) {
         self.sending = Some(Sending {
             made: write.applied_to(&self.pdb, None),
@@ -193,7 +193,7 @@ impl Budget {
         });
     }
 
-    /// The write has ended; since when the status did not say what the pods are, where it does now.
+    /// Notes that the write has ended. If the status now matches the pods, returns since when it did not.
     pub(crate) fn ended(&mut self, outcome: &Outcome) -> Option<Duration> {
         let Sending { made, behind } = self.sending.take()?;
         match outcome {
@@ -210,13 +210,13 @@ impl Budget {
         None
     }
 
-    /// Nothing was written, for nothing was to be; this was seen.
+    /// Notes that nothing had to be written, and what was seen.
     pub(crate) fn left(&mut self, seen: Seen) {
         self.behind = None;
         self.seen = Some(seen);
     }
 
-    /// Whether [`left`](Self::left) with `seen` would change nothing.
+    /// True if [`left`](Self::left) with `seen` would change nothing.
     pub(crate) fn is_left(&self, seen: &Seen) -> bool {
         self.behind.is_none() && self.seen.as_ref() == Some(seen)
     }

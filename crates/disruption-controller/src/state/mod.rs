@@ -1,8 +1,8 @@
-//! What is remembered, and whom a change wakes: which pods each budget has and how many of them are healthy, kept by
-//! differences. So a change of a pod costs the same in a namespace of 20 and of 20,000 pods.
+//! The state, and which keys a change enqueues. Which pods each budget has, and how many are healthy, is updated by
+//! differences: a change of a pod costs the same in a namespace of 20 and of 20,000 pods.
 //!
-//! Numbers and views come from here alone: within a relist the memory trails the store, and a count of the old selector
-//! must not be written at the new version.
+//! Numbers and views come from here alone: during a relist the state lags behind the store, and a count by the old
+//! selector must not be written at the new version.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -36,19 +36,19 @@ use crate::route::{COALESCE, COALESCE_URGENT};
 use crate::view::{PdbView, PodView, WorkloadView};
 use crate::{DisruptionController, Stores};
 
-/// A selector of more values is warned of.
+/// A selector with more values causes a warning.
 const LARGE_SELECTOR: usize = 1_000;
 
-/// What is remembered between steps.
+/// What the controller remembers between actions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct State {
     namespaces: BTreeMap<Arc<str>, Namespace>,
-    /// By `apiVersion`, the kinds of those that have a kind with a scale: as long as a scale is there, discovery need
-    /// not be asked where it is.
+    /// By `apiVersion`, the kinds of each that has a kind with a scale: while a scale is found, discovery need not be
+    /// queried again.
     pub(crate) kinds: BTreeMap<Arc<str>, Arc<Vec<Kind>>>,
-    /// Whose statuses another writer keeps undoing (CORE-17).
+    /// Budgets whose status another writer keeps undoing (CORE-17).
     pub(crate) rivals: Contests<ObjectKey>,
-    /// Of pods and workloads, those whose changes are known not to be seen.
+    /// Resources of pods and workloads whose watch is broken.
     away: BTreeSet<&'static str>,
 }
 
@@ -56,23 +56,23 @@ pub struct State {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Woken {
     pub pdb: ObjectKey,
-    /// Whether less may be allowed than what was written last: then there is little to wait for (DIS-14).
+    /// Less may be allowed than what was written last: then there is little time to wait (DIS-14).
     pub urgent: bool,
 }
 
-/// What a change of a pod or of a budget comes to.
+/// The effects of a change of a pod or of a budget.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
-    /// The budgets that are to be computed.
+    /// The budgets to compute.
     pub woken: Vec<Woken>,
-    /// A pod that several budgets match, and they, where that is new (DIS-13).
+    /// A pod that several budgets match, and these budgets, if that is new (DIS-13).
     pub overlapping: Option<(Arc<PodView>, Vec<Arc<str>>)>,
 }
 
 impl Watches<PodView> for DisruptionController {
     fn on_change(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, PodView>) {
         let (key, new) = is_now(&change);
-        // Outside of a term, too: it is handed out in the next one.
+        // Outside of a term, too: the next one hands the key out.
         let wake = new
             .and_then(|pod| stale(pod))
             .map_or(Requeue::Cancel, Requeue::At);
@@ -97,7 +97,7 @@ impl Watches<PdbView> for DisruptionController {
 }
 
 impl Watches<WorkloadView> for DisruptionController {
-    /// Every change of the view concerns the budgets of its pods: nothing else is in it.
+    /// Every change of the view concerns the budgets of its pods, because the view holds nothing else.
     fn on_change(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, WorkloadView>) {
         let (Change::Added(workload) | Change::Updated { new: workload, .. } | Change::Deleted(workload)) =
             change;
@@ -110,7 +110,7 @@ impl Watches<WorkloadView> for DisruptionController {
     }
 }
 
-/// Wakes the budgets that a change concerns, and tells of new overlaps.
+/// Enqueues the budgets that a change concerns, and records new overlaps.
 fn tell(cx: &mut ContextMut<'_, DisruptionController>, changed: Changed) {
     if !cx.leading {
         return;
@@ -124,8 +124,8 @@ fn tell(cx: &mut ContextMut<'_, DisruptionController>, changed: Changed) {
     }
 }
 
-/// Something besides an object has changed. A write that the watch does not show in time stands all the same: the next
-/// one names its version.
+/// Handles every [`LoopEvent`]: all that happens besides changes of objects. A write that the watch does not show in
+/// time needs no action, because the next write names its version.
 pub(crate) fn observe(
     cx: &mut ContextMut<'_, DisruptionController>,
     observed: &LoopEvent<'_, DisruptionController>,
@@ -148,7 +148,7 @@ pub(crate) fn observe(
     }
 }
 
-/// Which object it is, and what it is now.
+/// The key of the object, and its new state.
 fn is_now<'a, V: View>(change: &Change<'a, V>) -> (&'a ObjectKey, Option<&'a Arc<V>>) {
     match change {
         Change::Added(new) | Change::Updated { new, .. } => (new.key(), Some(new)),
@@ -156,7 +156,7 @@ fn is_now<'a, V: View>(change: &Change<'a, V>) -> (&'a ObjectKey, Option<&'a Arc
     }
 }
 
-/// The budget, where its selector has got large.
+/// The budget, if its selector has become large.
 fn is_now_large<'a>(change: &Change<'a, PdbView>) -> Option<&'a Arc<PdbView>> {
     let (old, new) = match change {
         Change::Added(new) => (None, new),
@@ -171,7 +171,7 @@ fn is_large(pdb: &PdbView) -> bool {
     pdb.selector.values() > LARGE_SELECTOR
 }
 
-/// The controllers of pods that follow this workload: itself, and the `ReplicaSets` that it controls.
+/// The controllers of pods that follow this workload: the workload itself, and the `ReplicaSets` that it controls.
 fn below(stores: &Stores, workload: &Uid) -> Vec<Uid> {
     let replica_sets = stores.workloads.get(&Builtin::ReplicaSet);
     let below = replica_sets.map(|replica_sets| replica_sets.by_index(workload));
@@ -185,7 +185,7 @@ impl State {
         self.in_namespace(key, |namespace| namespace.change_pod(key, new, now))
     }
 
-    /// The budget `key` is `new` now, or gone. Overlaps with others are looked for only where somebody listens.
+    /// The budget `key` is `new` now, or gone. Overlaps with others are only searched if somebody listens.
     pub fn pdb_changed(
         &mut self,
         key: &ObjectKey,
@@ -210,7 +210,7 @@ impl State {
         changed
     }
 
-    /// The budget `key` as it is now; nothing when there is none.
+    /// The budget `key` as it is now; `None` if it does not exist.
     pub fn snapshot(&self, key: &ObjectKey) -> Option<Situation> {
         let (namespace, budget) = self.find(key)?;
         Some(Situation {
@@ -220,7 +220,7 @@ impl State {
         })
     }
 
-    /// The name of the first pod of the budget that is of one of these controllers. It scans the namespace.
+    /// The name of the budget's first pod that one of these controllers owns. Scans the namespace.
     pub fn smallest_pod(&self, key: &ObjectKey, controllers: &[&OwnerRef]) -> Option<Arc<str>> {
         let (namespace, budget) = self.find(key)?;
         let mut pods = namespace.pods.values();
@@ -232,14 +232,14 @@ impl State {
         first.map(|pod| Arc::clone(&pod.key.name))
     }
 
-    /// How many pods the controller of this uid wants has changed: that is not known of the budgets that have pods of it
-    /// (DIS-12).
+    /// The scale of the controller with this uid has changed: it is now unknown to the budgets that have pods of the
+    /// controller (DIS-12).
     pub fn scale_changed(&mut self, namespace: Option<&Arc<str>>, controller: &Uid) -> Vec<Woken> {
         let namespace = namespace.and_then(|name| self.namespaces.get_mut(name));
         namespace.map_or_else(Vec::new, |namespace| namespace.change_scale(controller))
     }
 
-    /// What discovery says of the kinds of `api_version`, if it says anything.
+    /// Remembers what discovery says of the kinds of `api_version`, if anything.
     pub(crate) fn discovered(&mut self, api_version: &Arc<str>, kinds: Option<&Arc<Vec<Kind>>>) {
         match kinds.filter(|kinds| kinds.iter().any(|kind| kind.scales)) {
             Some(kinds) => drop(self.kinds.insert(Arc::clone(api_version), Arc::clone(kinds))),
@@ -247,10 +247,10 @@ impl State {
         }
     }
 
-    /// The watch of `resource` is back, or away; whether all are back by that.
+    /// The watch of `resource` is established or broken. Returns true if this ended the last gap.
     fn watching(&mut self, resource: &'static str, stands: bool) -> bool {
         match (resource, stands) {
-            // What the API server has of a budget is what a write of its status is judged by.
+            // A write of a budget's status is judged by what the API server has.
             ("poddisruptionbudgets", _) => false,
             (_, true) => self.away.remove(resource) && self.away.is_empty(),
             (_, false) => {
@@ -260,7 +260,7 @@ impl State {
         }
     }
 
-    /// A term begins at `now`: a status that was behind before it was not ours to write.
+    /// A term begins at `now`: a status that was behind before was not ours to write.
     fn late_from(&mut self, now: Duration) {
         let namespaces = self.namespaces.values_mut();
         for budget in namespaces.flat_map(|namespace| namespace.budgets.values_mut()) {
@@ -268,17 +268,17 @@ impl State {
         }
     }
 
-    /// How much of it is about objects: 0 once there are none; for tests.
+    /// The number of entries about objects; 0 once no object is left. For tests.
     pub fn held(&self) -> usize {
         self.namespaces.len() + self.rivals.held()
     }
 
-    /// Whether pods or workloads may have changed without our seeing it: then no more is allowed than is now.
+    /// True if pods or workloads may have changed without our seeing it: then no more is allowed than now.
     pub(crate) fn is_blind(&self) -> bool {
         !self.away.is_empty()
     }
 
-    /// How many budgets allow disruptions, allow none, and cannot be computed.
+    /// The numbers of budgets that allow disruptions, that allow none, and that cannot be computed.
     pub fn states(&self) -> [i64; 3] {
         let mut states = [0; 3];
         for budget in self.budgets() {
@@ -295,7 +295,7 @@ impl State {
         states
     }
 
-    /// A budget of which the memory counts other pods than a count from scratch does; for tests.
+    /// A budget whose counted pods differ from a count from scratch; for tests.
     pub fn miscounted(&self) -> Option<&ObjectKey> {
         let budget = self.namespaces.values().find_map(Namespace::miscounted)?;
         Some(&budget.pdb.key)
@@ -312,12 +312,11 @@ impl State {
         Some((namespace, namespace.budgets.get(&key.name)?))
     }
 
-    /// What is known of the budget `key`.
     pub(crate) fn budget(&self, key: &ObjectKey) -> Option<&Budget> {
         self.find(key).map(|(_, budget)| budget)
     }
 
-    /// Lets `change` at the budget of this name, and of this uid if one is named, if it is there.
+    /// Applies `change` to the budget of this name, and of this uid if given, if it exists.
     pub(crate) fn change<T>(
         &mut self,
         key: &ObjectKey,

@@ -17,12 +17,12 @@ use crate::view::{PdbView, PodView};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Namespace {
     pub(super) pods: BTreeMap<Arc<str>, Arc<PodView>>,
-    /// How many budgets match each pod, where any does.
+    /// The number of budgets that match each pod, if any.
     matched: BTreeMap<Arc<str>, usize>,
     pub(super) budgets: BTreeMap<Arc<str>, Budget>,
-    /// Budgets by key and value of the pairs of which their pods have one.
+    /// Budgets by label pairs (key, value). Each pod of a budget has exactly one of the budget's pairs.
     by_pair: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Selectors>>,
-    /// Those whose selector names no pair.
+    /// Budgets whose selector has no such pairs.
     unpaired: Selectors,
     /// The budgets that have pods of the controller of this uid.
     pub(super) owners: Owners,
@@ -38,7 +38,7 @@ impl Namespace {
         self.pods.is_empty() && self.budgets.is_empty()
     }
 
-    /// What the entries of a budget have come to, in order.
+    /// The entries of a budget with their fates, in order.
     pub(super) fn entries(&self, budget: &Budget) -> Vec<Entry> {
         let entries = budget.pdb.status.disrupted_pods.iter();
         entries
@@ -179,7 +179,7 @@ impl Namespace {
         woken.collect()
     }
 
-    /// Of a pod that these budgets match, one alone counts it as its own.
+    /// Adjusts `sole` if one budget alone matches a pod.
     fn count_sole(&mut self, matching: &[Arc<str>], difference: i64) {
         if let [only] = matching
             && let Some(budget) = self.budgets.get_mut(only)
@@ -188,7 +188,7 @@ impl Namespace {
         }
     }
 
-    /// A budget is gone: those that are left alone with one of its pods may matter now.
+    /// A budget is gone: others that now alone match one of its pods may matter again.
     fn left_alone(&mut self, gone: &Budget) -> Vec<Woken> {
         let mut alone = Vec::new();
         for pod in self.pods.values() {
@@ -269,7 +269,7 @@ impl Namespace {
         Some(budget)
     }
 
-    /// The first budget whose differences have not come to what a count from scratch comes to.
+    /// The first budget whose counts differ from a count from scratch.
     pub(super) fn miscounted(&self) -> Option<&Budget> {
         let mut counted = BTreeMap::<_, (Counts, i64)>::new();
         for pod in self.pods.values() {
@@ -289,10 +289,10 @@ impl Namespace {
 }
 
 impl Budget {
-    /// Counts `new` instead of `old`; whether the budget is now urgent to compute.
+    /// Counts `new` instead of `old`. Returns whether the budget is now urgent to compute.
     fn replace_pod(&mut self, old: Option<&PodView>, new: Option<&PodView>, owners: &mut Owners) -> bool {
         let mut other_controllers = false;
-        // Added first: a controller with one pod does not come and go when that pod changes.
+        // Added first, so that a controller with one pod does not come and go when that pod changes.
         if let Some(new) = new {
             self.note_pod(old, new);
             if self.counts.count(new, 1) {
@@ -322,7 +322,7 @@ fn disown(owners: &mut Owners, controller: &Uid, pdb: &ObjectKey) {
     remove(owners, controller, |budgets| _ = budgets.remove(pdb));
 }
 
-/// Takes something out of what is held under `key`, which goes when nothing is left of it.
+/// Takes something out of the value under `key`, and removes the value if nothing is left.
 fn remove<K: Ord, V: Default + PartialEq>(held: &mut BTreeMap<K, V>, key: &K, take: impl FnOnce(&mut V)) {
     if let Some(under) = held.get_mut(key) {
         take(under);

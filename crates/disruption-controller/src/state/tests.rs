@@ -92,14 +92,14 @@ impl Bench {
         self.0.borrow_mut().change(&web_key(), None, change).unwrap()
     }
 
-    /// As a pass does.
+    /// Computes as a pass does.
     fn compute(&self, by_scale: bool) -> Decision {
         let decision = decision(&self.snapshot());
         self.change(|budget| budget.basis = Some(Basis::of(&decision, by_scale)));
         decision
     }
 
-    /// The same with its write, which makes this version.
+    /// Computes, and writes the result, which makes this version.
     fn compute_and_write(&self, version: u64) -> Numbers {
         let decision = self.compute(false);
         let write = write(&decision);
@@ -110,7 +110,7 @@ impl Bench {
         decision.result.unwrap()
     }
 
-    /// The names of the budgets that a pod with these labels wakes.
+    /// The names of the budgets that a pod with these labels enqueues.
     fn woken(&self, labels: &Value) -> Vec<String> {
         let change = self.put(&pod("probe", labels, true));
         let key = ObjectKey::namespaced("ns", "probe");
@@ -215,7 +215,7 @@ fn a_value_below_the_one_on_its_way_is_urgent(#[case] end: Answered, #[case] urg
         bench.put(&pod("b", &json!({ "app": "web" }), false)).woken[0].urgent,
         urgent_after
     );
-    // A newer version tells what is believed.
+    // A newer version tells what the API server believes.
     bench.put_pdb(&pdb("web", 3, &web(), 1));
     assert!(!bench.put(&pod("f", &json!({ "app": "web" }), true)).woken[0].urgent);
 }
@@ -238,7 +238,7 @@ fn our_own_write_wakes_nothing_and_an_eviction_does() {
         Arc::new(evicted)
     };
     assert_eq!(bench.put_pdb(&evicted("3".into())).woken.len(), 1);
-    // What a write makes of a budget is no news only while it is on its way: one whose answer was lost may come late.
+    // The result of a write is no news only while the write is in flight: a write whose answer was lost may come late.
     let decision = bench.compute(false);
     bench.change(|budget| budget.sent(write(&decision)));
     let made = write(&decision).applied_to(&bench.snapshot().pdb, Some(4));
@@ -314,7 +314,7 @@ fn an_entry_that_is_approved_again_is_about_the_pod_that_is_there_then() {
             ..(*pod("p", &json!({ "app": "web" }), true)).clone()
         })
     };
-    // The entry came before the pod: it may be about it.
+    // The entry came before the pod, and may be about it.
     bench.put_pdb(&with_entry(1, "2026-01-01T00:00:00Z"));
     assert_eq!(fate(), Fate::Gone);
     bench.put(&of_uid("first"));

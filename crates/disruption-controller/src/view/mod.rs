@@ -1,5 +1,5 @@
-//! What is read of a pod (labels, readiness, controller), of a `PodDisruptionBudget` (spec and status) and of a workload
-//! (its replicas).
+//! What the controller reads of a pod (labels, readiness, controller), of a `PodDisruptionBudget` (spec and status) and
+//! of a workload (its replicas).
 
 mod messages;
 mod wire;
@@ -17,9 +17,9 @@ pub use self::wire::{PdbWire, PodWire, WorkloadWire};
 use crate::labels::Labels;
 use crate::selector::Selector;
 
-/// The condition of a budget that is ours.
+/// The condition of a budget that this controller owns.
 pub const DISRUPTION_ALLOWED: &str = "DisruptionAllowed";
-/// The condition of a pod that somebody wants to go.
+/// The condition of a pod that is about to be disrupted.
 pub const DISRUPTION_TARGET: &str = "DisruptionTarget";
 
 /// What the store keeps of a pod.
@@ -28,29 +28,29 @@ pub struct PodView {
     pub key: ObjectKey,
     /// `metadata.uid`.
     pub uid: Uid,
-    /// `metadata.creationTimestamp`, in seconds since 1970; the beginning of time when it has none.
+    /// `metadata.creationTimestamp`, in seconds since 1970; `i64::MIN` if missing.
     pub created: i64,
-    /// `metadata.labels`; equal sets are one.
+    /// `metadata.labels`; equal sets share one allocation.
     pub labels: Arc<Labels>,
     /// Its ownerReference with `controller: true`.
     pub controller: Option<Arc<OwnerRef>>,
-    /// Its condition `DisruptionTarget`, while that is `True`.
+    /// The condition `DisruptionTarget`, while its status is `True`.
     pub target: Option<Arc<DisruptionTarget>>,
-    /// Whether its condition `Ready` is `True`.
+    /// The condition `Ready` is `True`.
     pub ready: bool,
-    /// Whether it has a deletionTimestamp.
+    /// The pod has a deletionTimestamp.
     pub deleting: bool,
-    /// Whether its phase is `Succeeded` or `Failed`.
+    /// The phase is `Succeeded` or `Failed`.
     pub over: bool,
 }
 
-/// The condition `DisruptionTarget` of a pod, and what a patch of just this state of the pod needs: pods without it
-/// are to change as often as they want.
+/// The condition `DisruptionTarget` of a pod, and what a patch of exactly this state of the pod needs. Kept here, so
+/// that the view of a pod without the condition does not change with every version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DisruptionTarget {
     /// `reason`.
     pub reason: Arc<str>,
-    /// `lastTransitionTime`; the beginning of time when it has none.
+    /// `lastTransitionTime`; [`Timestamp::MIN`] if missing.
     pub since: Timestamp,
     /// `metadata.resourceVersion` of the pod.
     pub version: Arc<str>,
@@ -74,7 +74,7 @@ pub struct PdbView {
     pub min_available: Option<Amount>,
     /// `spec.maxUnavailable`.
     pub max_unavailable: Option<Amount>,
-    /// What we write of `status`.
+    /// The part of `status` that we write.
     pub status: Status,
     /// The field manager that wrote its status last.
     pub written_by: Option<Arc<str>>,
@@ -91,7 +91,7 @@ pub enum Amount {
     Other,
 }
 
-/// `status` of a budget, as far as it is ours.
+/// The part of a budget's `status` that we write.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Status {
     /// `observedGeneration`.
@@ -113,7 +113,7 @@ pub struct Status {
 /// The condition `DisruptionAllowed` of a budget.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Condition {
-    /// Whether its `status` is `True`.
+    /// The condition's `status` is `True`.
     pub allowed: bool,
     /// `reason`.
     pub reason: Arc<str>,
@@ -138,7 +138,7 @@ pub struct WorkloadView {
 }
 
 impl PodView {
-    /// Whether it is ready and not being deleted.
+    /// True if the pod is ready and not being deleted.
     pub const fn is_healthy(&self) -> bool {
         self.ready && !self.deleting
     }

@@ -1,4 +1,4 @@
-//! Budgets, pods and workloads, and our binary as a process beside them.
+//! Budgets, pods and workloads, next to our binary as a process.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::budget::{Numbers, condition, definition};
 pub(crate) use controller_core::clock::saturating_add as after;
 pub(crate) use harness::{QUICK_LEASE, SOON};
 
-/// How long after its cause a status may be written that is to follow at once, on a busy machine.
+/// How late a status may be written, on a busy machine, that must follow its cause at once.
 pub(crate) const AT_ONCE: Duration = Duration::from_secs(5);
 
 harness::cluster!("disruption-controller");
@@ -28,7 +28,7 @@ impl Cluster {
         Api::default_namespaced(self.control_plane.client())
     }
 
-    /// A budget for the pods with the label `app: app`, of the same name.
+    /// Makes a budget named `app` for the pods with the label `app: app`.
     pub(crate) async fn pdb(&self, app: &str, field: &str, amount: Value) {
         self.pdb_of(app, app, field, amount).await;
     }
@@ -42,7 +42,7 @@ impl Cluster {
         self.create(pdb).await;
     }
 
-    /// A ready pod with the label `app: app` of a controller.
+    /// Makes a ready pod of a controller, with the label `app: app`.
     pub(crate) async fn pod(&self, app: &str, name: &str, controller: Option<&Value>) {
         let mut pod = json!({
             "kind": "Pod", "metadata": {"name": name, "labels": {"app": app}},
@@ -55,7 +55,7 @@ impl Cluster {
         self.ready(name, true).await;
     }
 
-    /// `app-0`, `app-1` and so on.
+    /// Makes `app-0`, `app-1` and so on.
     pub(crate) async fn some_pods(&self, app: &str, count: usize, controller: Option<&Value>) {
         for number in 0..count {
             self.pod(app, &format!("{app}-{number}"), controller).await;
@@ -71,7 +71,7 @@ impl Cluster {
         self.merge("Pod", pod, labels).await;
     }
 
-    /// A workload of `replicas` pods with the label `app: name`, of a `Deployment` where there is one.
+    /// Makes a workload of `replicas` pods with the label `app: name`, controlled by a `Deployment` if one is given.
     pub(crate) async fn workload(
         &self,
         kind: &str,
@@ -110,18 +110,19 @@ impl Cluster {
         soon("the kind is served", served).await;
     }
 
-    /// A custom resource of `replicas` pods.
+    /// Makes a custom resource of `replicas` pods.
     pub(crate) async fn custom(&self, kind: &str, name: &str, replicas: i64) -> Value {
         self.create(json!({"kind": kind, "metadata": {"name": name}, "spec": {"replicas": replicas}}))
             .await
     }
 
-    /// Asks the eviction API; the code of the answer. The pod stays with a deletionTimestamp: no kubelet ends it.
+    /// Calls the Eviction API; returns the code of the answer. The pod stays with a deletionTimestamp: no kubelet ends
+    /// it.
     pub(crate) async fn evict(&self, pod: &str) -> u16 {
         self.evict_with(pod, json!({})).await
     }
 
-    /// The same of a pod that is gone at once.
+    /// Calls the Eviction API for a pod that is then gone at once.
     pub(crate) async fn evict_at_once(&self, pod: &str) -> u16 {
         self.evict_with(pod, json!({"gracePeriodSeconds": 0})).await
     }
@@ -149,7 +150,7 @@ impl Cluster {
         self.until_late(pdb, numbers, SOON).await;
     }
 
-    /// Waits so long until the status has these numbers.
+    /// Waits at most `within` until the status has these numbers.
     pub(crate) async fn until_late(&self, pdb: &str, numbers: Numbers, within: Duration) {
         let what = format!("{pdb} is {numbers:?}");
         let is = |status: &Value| Numbers::of(status) == numbers;
@@ -163,9 +164,9 @@ impl Cluster {
         until(SOON, &what, async || self.status(pdb).await, is).await;
     }
 
-    /// The newest patch of this object that was answered `since` then; `ours` says whether it is ours.
+    /// The newest patch of this object that was answered after `since`; `ours` says whether it is ours.
     ///
-    /// The audit log may trail what a read shows.
+    /// The audit log may lag behind reads.
     pub(crate) async fn patched(&self, resource: &str, name: &str, ours: bool, since: Timestamp) -> Asked {
         let logged = async || {
             let newest_first = self.all_requests().into_iter().rev();
@@ -177,12 +178,12 @@ impl Cluster {
     }
 }
 
-/// Whether we wrote the status of a budget.
+/// Returns whether this request is our write of a budget's status.
 pub(crate) fn writes_a_status(asked: &Asked) -> bool {
     asked.is_by(NAME) && asked.is("patch", "poddisruptionbudgets/status")
 }
 
-/// What the kubelet says of a pod that runs.
+/// Sets a running pod's readiness, as the kubelet does.
 pub(crate) async fn set_ready(pods: &Api<Pod>, pod: &str, ready: bool) -> kube::Result<()> {
     let ready = if ready { "True" } else { "False" };
     let status = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": ready}]});

@@ -1,4 +1,4 @@
-//! Budgets, pods and workloads on the embedded API server, and our loop beside them. Time is tokio's, paused.
+//! Budgets, pods and workloads on the embedded API server, next to our loop. Time is tokio's, paused.
 
 use disruption_controller::DisruptionController;
 use harness::Running;
@@ -24,11 +24,11 @@ pub(crate) const WORKLOADS: [&Resource; 5] = [
     &WIDGETS,
 ];
 
-// They are not what these tests are about.
+// No limits: they are not what these tests are about.
 harness::world!(DisruptionController, &PODS, limits: (0.0, 0));
 
 impl World {
-    /// With so many pods without a controller, and the budget `web` for them.
+    /// With `pods` pods without a controller, and the budget `web` for them.
     pub(crate) fn with_budget(pods: usize, field: &str, amount: &Value) -> Self {
         let world = Self::new();
         world.pods(pods, None);
@@ -36,7 +36,7 @@ impl World {
         world
     }
 
-    /// With a `ReplicaSet` that wants so many pods, and has so many.
+    /// With a `ReplicaSet` that wants `wanted` pods, and has `pods`.
     pub(crate) fn with_set(wanted: i64, pods: usize) -> (Self, Value) {
         let world = Self::new();
         let set = world.replica_set("web", wanted, None);
@@ -44,7 +44,7 @@ impl World {
         (world, set)
     }
 
-    /// The same with a custom resource.
+    /// With a custom resource that wants `wanted` pods, and has `pods`.
     pub(crate) fn with_widget(wanted: i64, pods: usize) -> (Self, Value) {
         let world = Self::new();
         world.define_widgets(true);
@@ -53,7 +53,7 @@ impl World {
         (world, widget)
     }
 
-    /// A budget for the pods with the label `app: web`.
+    /// Creates a budget for the pods with the label `app: web`.
     pub(crate) fn pdb(&self, name: &str, field: &str, amount: &Value) {
         self.pdb_of(name, field, amount, &json!({ "matchLabels": { "app": "web" } }));
     }
@@ -66,7 +66,7 @@ impl World {
         self.edit_of(&POD_DISRUPTION_BUDGETS, name, edit);
     }
 
-    /// A ready pod with the label `app: web` of a controller.
+    /// Creates a ready pod of a controller, with the label `app: web`.
     pub(crate) fn pod(&self, name: &str, controller: Option<&Value>) {
         self.pod_of("web", name, controller);
     }
@@ -81,7 +81,7 @@ impl World {
         ));
     }
 
-    /// `web-0`, `web-1` and so on.
+    /// Creates `web-0`, `web-1` and so on.
     pub(crate) fn pods(&self, count: usize, controller: Option<&Value>) {
         (0..count).for_each(|number| self.pod(&format!("web-{number}"), controller));
     }
@@ -107,7 +107,7 @@ impl World {
         self.insert(definition("Widget", scale));
     }
 
-    /// Takes the `/scale` of widgets away, or gives it.
+    /// Adds or removes the `/scale` of widgets.
     pub(crate) fn give_scale(&self, give: bool) {
         let spec = definition("Widget", give)["spec"].take();
         self.edit_of(
@@ -126,7 +126,7 @@ impl World {
         self.delete_of(resource_of(workload), &name(workload));
     }
 
-    /// Asks the eviction API; the code of the answer.
+    /// Calls the Eviction API; returns the code of the answer.
     pub(crate) async fn evict(&self, pod: &str) -> u16 {
         let pods: Api<Pod> = Api::namespaced(self.server.client_as("drain/test"), "default");
         match pods.evict(pod, &EvictParams::default()).await {
@@ -153,21 +153,21 @@ impl World {
         budget::condition(&self.status(pdb))
     }
 
-    /// Starts the controller, and lets everything happen that is due at once or is collected.
+    /// Starts the controller, and lets everything happen that is due at once or collected.
     pub(crate) async fn start_and_settle(&self) -> Running {
         let running = self.start();
         self.settle().await;
         running
     }
 
-    /// Why the budget cannot be computed, as its condition has it.
+    /// Why the budget cannot be computed, by its condition.
     pub(crate) fn failure(&self, pdb: &str) -> String {
         let condition = self.condition(pdb);
         let failure = condition.strip_prefix("False SyncFailed ");
         failure.unwrap_or_else(|| panic!("{condition}")).to_owned()
     }
 
-    /// Lets everything happen that is due at once or is collected.
+    /// Lets everything happen that is due at once or collected.
     pub(crate) async fn settle(&self) {
         self.pass_millis(250).await;
     }
@@ -178,7 +178,7 @@ impl World {
         writes.iter().map(|request| request.code).collect()
     }
 
-    /// How many scales we have read since `mark`.
+    /// The number of scales that we have read since `mark`.
     pub(crate) fn scale_reads(&self, mark: Mark) -> usize {
         self.sent_since(mark)
             .only(|request| request.subresource == "scale")
@@ -192,7 +192,7 @@ pub(crate) fn pdb(name: &str, spec: &Value) -> Value {
     })
 }
 
-/// A pod, `bound` to a node or not, of a controller.
+/// A pod of a controller, `bound` to a node or not.
 pub(crate) fn pod(name: &str, labels: &Value, is_ready: bool, bound: bool, owner: Option<&Value>) -> Value {
     let mut pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "labels": labels },
@@ -207,12 +207,12 @@ pub(crate) fn pod(name: &str, labels: &Value, is_ready: bool, bound: bool, owner
     pod
 }
 
-/// What the kubelet says.
+/// The condition `Ready`, as the kubelet writes it.
 pub(crate) fn ready(ready: bool) -> Value {
     json!({ "type": "Ready", "status": if ready { "True" } else { "False" } })
 }
 
-/// A workload of another, or of nobody.
+/// A workload that `above` controls, or nobody.
 pub(crate) fn workload(kind: &str, name: &str, replicas: i64, above: Option<&Value>) -> Value {
     let mut workload = json!({
         "apiVersion": resource(kind).api_version(), "kind": kind, "metadata": { "name": name },

@@ -1,5 +1,4 @@
-//! What becomes of a claim: reservations that go, an allocation that is given back, a claim that is deleted (RC-9 to
-//! RC-13, RC-15).
+//! What to do about a claim: remove reservations, give an allocation back, delete the claim (RC-9 to RC-13, RC-15).
 //!
 //! A doubt keeps the reservation and deletes nothing.
 
@@ -15,23 +14,23 @@ use crate::view::{ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind}
 pub struct Being {
     /// `metadata.uid`.
     pub uid: Uid,
-    /// Whether it needs its claims no more (RC-10).
+    /// It no longer needs its claims (RC-10).
     pub done: bool,
 }
 
-/// What is known of the name that a consumer or an owner has.
+/// Which object has the name of a consumer or an owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sight {
-    /// The cache has this under the name. It may lag behind.
+    /// The cache has this object, but may lag behind.
     Cached(Option<Being>),
-    /// The API server has this under the name.
+    /// The API server has this object.
     Live(Option<Being>),
 }
 
 /// Whether a reservation is still needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
-    /// Its consumer needs it, or is of a kind that we do not know.
+    /// Its consumer needs it, or is of an unknown kind.
     Holds,
     /// Its consumer is done.
     Done,
@@ -44,7 +43,8 @@ pub enum Standing {
 /// Whether the pod that controls a claim still needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ownership {
-    /// The pod may need the claim, or no pod controls it. Or the pod is gone: then the garbage collector deletes the claim.
+    /// The pod may need the claim, or no pod controls the claim. Or the pod is gone: then the garbage collector deletes
+    /// the claim.
     Leave,
     /// The pod is done or replaced.
     Over,
@@ -57,19 +57,18 @@ pub enum Ownership {
 pub struct Evidence {
     /// The consumers whose standing is [`Standing::Done`] or [`Standing::Gone`].
     pub gone: Vec<Uid>,
-    /// Whether its pod still needs it.
     pub owner: Ownership,
-    /// For how long we have seen it in this very resourceVersion.
+    /// How long we have seen the claim at this very resourceVersion.
     pub unchanged: Duration,
 }
 
-/// What is to be done now.
+/// The next thing to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     Leave,
-    /// Nothing yet: look again after this long.
+    /// Nothing yet: judge again after this long.
     LookAgain(Duration),
-    /// This, and then ask again.
+    /// This change, then judge again.
     Do(Change),
 }
 
@@ -79,9 +78,9 @@ pub enum Change {
     /// Take these uids off `status.reservedFor`, and clear `status.allocation` in the same write.
     Release {
         gone: Vec<Uid>,
-        /// Whether none is left.
+        /// No reservation is left.
         all: bool,
-        /// Whether the allocation goes, too.
+        /// Clear the allocation, too.
         deallocate: bool,
     },
     RemoveFinalizer,
@@ -89,7 +88,6 @@ pub enum Change {
 }
 
 impl Being {
-    /// What it is of this pod or group.
     pub fn of(claimant: &ClaimantView) -> Self {
         Self {
             uid: claimant.uid.clone(),
@@ -98,7 +96,7 @@ impl Being {
     }
 }
 
-/// The kind of object behind such a consumer; `None` for kinds whose state we do not watch.
+/// The kind of object behind such a consumer; `None` for kinds that we do not watch.
 pub const fn claimant_kind(kind: ConsumerKind, gates: Gates) -> Option<ClaimantKind> {
     match kind {
         ConsumerKind::Pod => Some(ClaimantKind::Pod),
@@ -154,7 +152,7 @@ pub fn owner(claim: &ClaimView, departed: bool, sight: &Sight) -> Ownership {
     }
 }
 
-/// What is to be done with `claim`.
+/// The next change of `claim`.
 pub fn next_step(claim: &ClaimView, evidence: &Evidence) -> Next {
     let is_gone = |consumer: &&Consumer| evidence.gone.contains(&consumer.uid);
     let gone: Vec<_> = claim.reserved.iter().filter(is_gone).collect();
@@ -163,7 +161,7 @@ pub fn next_step(claim: &ClaimView, evidence: &Evidence) -> Next {
         return Next::Do(Change::Release {
             gone: gone.into_iter().map(|consumer| consumer.uid.clone()).collect(),
             all,
-            // Without the finalizer it was not the scheduler that allocated it.
+            // Without the finalizer, something other than the scheduler has allocated the claim.
             deallocate: all && claim.finalizer && claim.allocated,
         });
     }
@@ -178,7 +176,7 @@ pub fn next_step(claim: &ClaimView, evidence: &Evidence) -> Next {
             deallocate: true,
         });
     }
-    // Deleted first, it is allocated by nobody meanwhile.
+    // Deleted first, so that nobody allocates the claim meanwhile.
     if evidence.owner == Ownership::Over && !deleting {
         return Next::Do(Change::Delete);
     }
@@ -192,7 +190,7 @@ pub fn next_step(claim: &ClaimView, evidence: &Evidence) -> Next {
 }
 
 impl Change {
-    /// The claim as the API server has it when the step is done, but for its resourceVersion; none when it is gone.
+    /// The claim on the API server after the change, except for its resourceVersion; `None` if it is gone.
     pub fn done_to(&self, claim: &ClaimView) -> Option<ClaimView> {
         let mut claim = claim.clone();
         match self {
@@ -211,7 +209,7 @@ impl Change {
                 if !claim.finalizer {
                     return None;
                 }
-                // Since when, the watch tells.
+                // The watch will tell since when.
                 claim.deleting = Some(jiff::Timestamp::MAX);
             }
         }

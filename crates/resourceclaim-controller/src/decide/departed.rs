@@ -7,18 +7,18 @@ use controller_core::meta::{ObjectKey, Uid};
 use super::{Gates, MAX_UID_CACHE_ENTRIES, claimant_kind};
 use crate::view::{ClaimView, ClaimantKind, ClaimantView, Consumer, beside};
 
-/// Which pod or group it is. Its uid alone would not do: the owner reference of a claim may go with the uid of any object.
+/// Identity of a pod or group. The uid alone would not do: the owner reference of a claim may hold the uid of any
+/// object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimantId {
-    /// Whether it is a pod or a group.
     pub kind: ClaimantKind,
     pub key: ObjectKey,
     /// `metadata.uid`.
     pub uid: Uid,
 }
 
-/// What was deleted: those to whose uids a claim refers, and the last [`MAX_UID_CACHE_ENTRIES`] of the others, of
-/// which a claim that is not seen yet may be reserved for one.
+/// Deleted pods and groups: those to whose uids a claim refers, and the last [`MAX_UID_CACHE_ENTRIES`] of the others,
+/// because a claim that is not seen yet may be reserved for one.
 ///
 /// Forgetting costs a live read, or a reservation that is taken back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -30,7 +30,6 @@ pub struct Departed {
 }
 
 impl ClaimantId {
-    /// That of this pod or group.
     pub fn of(claimant: &ClaimantView) -> Self {
         Self {
             kind: claimant.kind,
@@ -39,7 +38,7 @@ impl ClaimantId {
         }
     }
 
-    /// That of a consumer of the claim; `None` for kinds whose state we do not watch.
+    /// The identity of a consumer of the claim; `None` for kinds that we do not watch.
     pub fn of_consumer(claim: &ObjectKey, consumer: &Consumer, gates: Gates) -> Option<Self> {
         Some(Self {
             kind: claimant_kind(consumer.kind, gates)?,
@@ -48,7 +47,7 @@ impl ClaimantId {
         })
     }
 
-    /// That of the pod which controls the claim, if one does.
+    /// The identity of the pod that controls the claim, if one does.
     pub fn of_owner(claim: &ClaimView) -> Option<Self> {
         let pod = claim.owning_pod()?;
         Some(Self {
@@ -60,8 +59,8 @@ impl ClaimantId {
 }
 
 impl Departed {
-    /// It was deleted. Whether a claim refers to an uid is asked now and then only: what nobody
-    /// refers to is dropped when the memory has doubled.
+    /// Notes that `gone` was deleted. Entries that no claim refers to are dropped only when the set has doubled,
+    /// because that check is expensive.
     pub fn deleted(&mut self, gone: ClaimantId, is_referred_to: impl Fn(&Uid) -> bool) {
         if !self.held.insert(gone.clone()) {
             return;
@@ -84,17 +83,15 @@ impl Departed {
         self.sweep_at = self.held.len().saturating_mul(2);
     }
 
-    /// Whether it is known to be deleted.
+    /// Returns whether this pod or group is known to be deleted.
     pub fn contains(&self, identity: &ClaimantId) -> bool {
         self.held.contains(identity)
     }
 
-    /// How many are remembered.
     pub fn len(&self) -> usize {
         self.held.len()
     }
 
-    /// Whether none is.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }

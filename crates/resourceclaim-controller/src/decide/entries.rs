@@ -1,4 +1,4 @@
-//! What becomes of the entries of a pod or a `PodGroup` (RC-1, RC-2, RC-5, RC-6, RC-7, RC-17).
+//! What to do about the entries of a pod or a `PodGroup` (RC-1, RC-2, RC-5, RC-6, RC-7, RC-17).
 
 use std::sync::Arc;
 
@@ -9,43 +9,43 @@ use crate::view::{
     ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Entry, TemplateView, beside,
 };
 
-/// What an entry says of its claim (RC-1).
+/// What the pod or the group says about the claim of an entry (RC-1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Recorded {
     /// The user's own claim has this name.
     Users(Arc<str>),
-    /// The claim that was made for it has this name.
+    /// The claim that was made for the entry has this name.
     Made(Arc<str>),
     /// No claim is needed.
     NotNeeded,
     /// No claim was made yet, or none is recorded.
     NotYet,
-    /// It names neither a claim nor a template.
+    /// The entry names neither a claim nor a template.
     Unknown,
 }
 
-/// What a live read of the recorded claim has found.
+/// The result of a live read of the recorded claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen<'a> {
-    /// It was not asked for.
+    /// Not read.
     Unasked,
     Found(Option<&'a ClaimView>),
 }
 
-/// What becomes of an entry.
+/// What to do about an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// No claim is needed.
     NotNeeded,
     /// The user's claim of this name, which the user makes.
     Users(Arc<str>),
-    /// The claim of this name is there and recorded.
+    /// The claim of this name exists and is recorded.
     Keep(Arc<str>),
-    /// The claim of this name is there, and to be recorded.
+    /// The claim of this name exists, and must be recorded.
     Adopt(Arc<str>),
-    /// The claim of this name is recorded, and the cache does not show it as ours: only the API server can tell.
+    /// The claim of this name is recorded, but the cache does not show it as ours: only the API server can tell.
     Ask(Arc<str>),
-    /// A claim is to be made.
+    /// A claim must be made.
     Create(Create),
     /// The claim is its group's, which has none yet.
     OfGroup,
@@ -56,12 +56,11 @@ pub enum Answer {
 /// The plan: one claim from a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Create {
-    /// For what kind of object.
+    /// The kind of the claimant.
     pub kind: ClaimantKind,
-    /// Its namespace and name.
+    /// The pod or group for which the claim is made.
     pub claimant: ObjectKey,
     pub uid: Uid,
-    /// For which entry of it.
     pub entry: Arc<str>,
     pub template: Arc<TemplateView>,
     pub n: u32,
@@ -70,13 +69,13 @@ pub struct Create {
 /// Why an entry has no claim.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// Its template is not there; its creation wakes the pod.
+    /// Its template does not exist; creating it enqueues the pod.
     #[error("ResourceClaimTemplate {0:?} not found")]
     TemplateMissing(Arc<str>),
-    /// The pod's group is not there; its creation wakes the pod.
+    /// The pod's group does not exist; creating it enqueues the pod.
     #[error("PodGroup {0:?} not found")]
     GroupMissing(Arc<str>),
-    /// RC-17: whether the claim would be the pod's or its group's is not known.
+    /// RC-17: whether the claim would be the pod's or its group's is unknown.
     #[error(
         "nothing is made for a pod of PodGroup {0:?}: the API server serves PodGroups, and \
          DRAWorkloadResourceClaims is off"
@@ -96,7 +95,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Whether something else has to happen first, which will wake who waits.
+    /// True if something else must happen first, which will enqueue the pod.
     pub const fn waits(&self) -> bool {
         matches!(
             self,
@@ -105,7 +104,7 @@ impl Failure {
     }
 }
 
-/// What `entry` says of its claim.
+/// What is recorded about the claim of `entry`.
 pub fn recorded(claimant: &Claimant<'_>, entry: &Entry) -> Recorded {
     match &entry.source {
         ClaimSource::Claim(name) => Recorded::Users(Arc::clone(name)),
@@ -120,7 +119,7 @@ pub fn recorded(claimant: &Claimant<'_>, entry: &Entry) -> Recorded {
     }
 }
 
-/// Whether `claim` was made for the claimant, or for the group of a pod, of which the pod knows the name alone.
+/// True if `claim` was made for the claimant, or for the group of a pod; the pod knows only the group's name.
 pub fn is_for(claimant: &Claimant<'_>, claim: &ClaimView) -> bool {
     let group = match claimant.group {
         Group::None => None,
@@ -131,12 +130,12 @@ pub fn is_for(claimant: &Claimant<'_>, claim: &ClaimView) -> bool {
         || group.is_some_and(|group| claim.owning_group().is_some_and(|owner| owner.name == *group))
 }
 
-/// Whether a pod or a group wants claims: it may run, and is not on its way out.
+/// True if a pod or a group wants claims: it may run, and is not being deleted.
 pub fn wants_claims(claimant: &ClaimantView) -> bool {
     !claimant.deleting && !claimant.is_done()
 }
 
-/// What becomes of `entry`; `seen` once [`Answer::Ask`] was answered.
+/// What to do about `entry`; `seen` is the answer to [`Answer::Ask`].
 pub fn answer(
     claimant: &Claimant<'_>,
     entry: &Entry,
@@ -151,7 +150,7 @@ pub fn answer(
         Recorded::NotYet => return make(claimant, entry, None, known, gates),
         Recorded::Made(name) => name,
     };
-    // Its kubelet goes by what is recorded: another name would tell it of a claim that the pod does not run with.
+    // The kubelet goes by the recorded name: another one would be a claim that the pod does not run with.
     if claimant.view.node.is_some() {
         return Answer::Keep(name);
     }
@@ -171,7 +170,7 @@ pub fn answer(
     }
 }
 
-/// Another claim than the one that is recorded, if any.
+/// Another claim than the recorded one, if any.
 fn make(
     claimant: &Claimant<'_>,
     entry: &Entry,
@@ -204,8 +203,8 @@ fn make(
     }
 }
 
-/// The claim that was made for the entry of `owner`, and is neither the one that is recorded, the `number`th, nor one
-/// before it: those are gone, whatever a cache that lags behind shows. One that stays rather than one that goes.
+/// The claim that was made for the entry of `owner`, except the recorded one (number `number`) and those before it:
+/// they are gone, whatever a lagging cache shows. Prefers claims that are not being deleted.
 fn made_for(
     owner: &ClaimantView,
     claimant: &Claimant<'_>,
@@ -225,8 +224,8 @@ fn made_for(
     first.map(|claim| Arc::clone(&claim.key.name))
 }
 
-/// The last claim that was made for the entry after the one that is recorded, which was gone then. Only where what is
-/// recorded is known to be the last that was: the cache may show a claim that was recorded, and is gone, since.
+/// The last claim made for the entry after the recorded one, which was gone then. Valid only if the record is known to
+/// be the latest: else the claim in the cache may have been recorded and deleted since.
 pub fn made_after(
     claimant: &Claimant<'_>,
     entry: &Entry,
@@ -257,7 +256,7 @@ fn usable(
     }
 }
 
-/// The first claim after the recorded one, which has this number, whose name is free; or the one that has it already.
+/// The first claim with a free name after the recorded one, which has this number; or the claim that was made already.
 fn create(
     claimant: &Claimant<'_>,
     entry: &Entry,
@@ -281,7 +280,7 @@ fn create(
         }
     }
     while let Some(claim) = known.claim(&create.claim()) {
-        // The watch has shown it since the look at the claims of the entry.
+        // The watch has shown the claim since the entry's claims were looked up.
         if create.is_met_by(&claim) {
             return Answer::Adopt(Arc::clone(&claim.key.name));
         }
@@ -290,7 +289,7 @@ fn create(
     Answer::Create(create)
 }
 
-/// What the template `name` asks for that is switched off (RC-7).
+/// The disabled feature that the template `name` needs (RC-7).
 fn disabled(template: &TemplateView, name: &Arc<str>, gates: Gates) -> Option<Failure> {
     if template.admin_access && !gates.admin_access {
         return Some(Failure::AdminAccessDisabled(Arc::clone(name)));
@@ -306,18 +305,17 @@ impl Create {
         beside(&self.claimant, &name.into())
     }
 
-    /// Its `generateName`.
     pub fn generate_name(&self) -> String {
         base_name(&self.claimant.name, &self.entry)
     }
 
-    /// Whether the claim that has its name already is the one that was to be made: another process, or an answer that
-    /// was lost.
+    /// True if the existing claim with this name is the one to be made: created by another process, or by us when the
+    /// answer was lost.
     pub fn is_met_by(&self, found: &ClaimView) -> bool {
         found.is_controlled_by(&self.uid) && found.entry.as_ref() == Some(&self.entry)
     }
 
-    /// The same claim under the next name, for another has this one.
+    /// This claim under the next name, because another object has this one.
     #[must_use]
     pub fn renamed(self) -> Self {
         Self {
@@ -327,8 +325,8 @@ impl Create {
     }
 }
 
-/// The whole of `status.resourceClaimStatuses`, if it says something else of an entry: `names` are the claims of the
-/// entries that have one, in the order of the entries, and what is recorded of the others stays (RC-5).
+/// The whole of `status.resourceClaimStatuses`, or `None` if it would not change. `names` are the claims of the entries
+/// that have one, in the order of the entries; the records of other entries stay (RC-5).
 pub fn statuses(claimant: &Claimant<'_>, names: &[(Arc<str>, Arc<str>)]) -> Option<Vec<ClaimStatus>> {
     let of_template = |entry: &&Entry| matches!(entry.source, ClaimSource::Template(_));
     let view = claimant.view;
@@ -350,12 +348,12 @@ pub fn statuses(claimant: &Claimant<'_>, names: &[(Arc<str>, Arc<str>)]) -> Opti
     differs.then_some(wanted)
 }
 
-/// Whether a sync of the pod (RC-16) or of the group (RC-17) would do or tell anything.
+/// True if a sync of the pod (RC-16) or of the group (RC-17) would write or report anything.
 pub fn needs_work(claimant: &Claimant<'_>, known: &impl Known, gates: Gates) -> bool {
     any_needs_work(claimant, claimant.view.entries.iter(), known, gates)
 }
 
-/// Whether it would do or tell anything about this claim.
+/// True if a sync would write or report anything about this claim.
 pub fn needs_work_on(claimant: &Claimant<'_>, claim: &ClaimView, known: &impl Known, gates: Gates) -> bool {
     any_needs_work(claimant, claimant.view.entries_of(claim), known, gates)
 }

@@ -18,9 +18,9 @@
 //! | RC-15 | `ClaimantView::claims`, `next_step` | `tests/decide_table/giving_back.rs::an_extended_resource_claim_is_given_back_like_any_other` |
 //! | RC-17 | `group_of`, `binds_to`, `answer` | `tests/decide_table/groups.rs::a_pod_shares_the_claims_of_its_group`, `tests/decide_table/groups.rs::groups_count_where_the_feature_is_on` |
 //!
-//! A sync asks [`answer`] for each entry, makes what is to be made, hands the names to [`statuses`], and asks
-//! [`reservation`] for each claim. For a claim it asks [`standing`] of each consumer and [`owner`] of its pod, then
-//! [`next_step`] until there is none. Whatever is asked on the cache and leaves a doubt is asked again on a live read.
+//! A sync calls [`answer`] for each entry, creates what is missing, passes the names to [`statuses`], and calls
+//! [`reservation`] for each claim. For a claim it calls [`standing`] for each consumer and [`owner`] for its pod, then
+//! [`next_step`] until none is left. Whatever the cache leaves in doubt is judged again on a live read.
 
 mod claim;
 mod departed;
@@ -54,17 +54,16 @@ use crate::view::{
 pub const FIELD_MANAGER: &str = "ResourceClaimController";
 /// The longest base of a claim's name, in bytes. Source: `controller.go`, `maxBaseLen`.
 pub const MAX_BASE_LEN: usize = 57;
-/// For how many a claim is reserved at most. Source: `k8s.io/api/resource/v1`,
-/// `ResourceClaimReservedForMaxSize`.
+/// Most consumers of a claim. Source: `k8s.io/api/resource/v1`, `ResourceClaimReservedForMaxSize`.
 pub const RESERVED_FOR_MAX_SIZE: usize = 256;
-/// For how long a claim that stays must be seen unchanged before it loses a finalizer that protects no allocation: the
-/// scheduler adds it just before the allocation, and must not lose that write against ours.
+/// How long a claim that stays must be seen unchanged before it loses a finalizer that protects no allocation: the
+/// scheduler adds the finalizer just before the allocation, and must not lose that write against ours.
 pub const IDLE_FINALIZER_AGE: Duration = Duration::from_mins(5);
 /// How long the watch may take to show what we wrote. Source: `controller.go`, `NewIntegerResourceVersionMutationCache`.
 pub const PENDING_TTL: Duration = Duration::from_hours(1);
-/// A pod with more entries is told of.
+/// A pod with more entries causes a warning.
 pub const MANY_ENTRIES: usize = 128;
-/// How many uids of deleted pods are remembered at least. Source: `controller.go`, `maxUIDCacheEntries`.
+/// Least number of deleted pods' uids that are remembered. Source: `controller.go`, `maxUIDCacheEntries`.
 pub const MAX_UID_CACHE_ENTRIES: usize = 500;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,31 +76,31 @@ pub struct Gates {
     pub groups: Groups,
 }
 
-/// What `PodGroups` count for.
+/// How `PodGroups` count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Groups {
-    /// Nothing: the API server does not serve them.
+    /// Not at all: the API server does not serve them.
     Unserved,
-    /// `DRAWorkloadResourceClaims` is off: for a pod of a group nothing is made.
+    /// `DRAWorkloadResourceClaims` is off: no claims are made for a pod of a group.
     #[default]
     Off,
-    /// They have claims, which their pods share; in this version the API server has them.
+    /// They have claims, which their pods share; the API server serves them in this version.
     On(GroupVersion),
 }
 
 impl Groups {
-    /// Whether they have claims.
+    /// True if groups have claims.
     pub const fn is_on(self) -> bool {
         matches!(self, Self::On(_))
     }
 }
 
-/// What is known of claims and templates.
+/// Lookup of claims and templates.
 pub trait Known {
     /// The claim of this name.
     fn claim(&self, key: &ObjectKey) -> Option<Arc<ClaimView>>;
 
-    /// The claims that were made for this entry of the pod or the group, ordered by key: see [`ClaimView::is_made_for`].
+    /// The claims made for this entry of the pod or the group, ordered by key: see [`ClaimView::is_made_for`].
     fn made_for(&self, owner: &ClaimantView, entry: &str) -> Vec<Arc<ClaimView>>;
 
     /// The template of this name.
@@ -119,13 +118,12 @@ pub struct Claimant<'a> {
 /// The `PodGroup` of a pod, as far as it concerns claims (RC-17).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group<'a> {
-    /// It has none, or groups do not count.
+    /// The pod has none, or groups do not count.
     None,
-    /// This one.
     Known(&'a ClaimantView),
-    /// One that is not there (yet).
+    /// A group that does not exist (yet).
     Missing(&'a Arc<str>),
-    /// One that does not count, although the API server serves it.
+    /// A group that does not count, although the API server serves it.
     Off(&'a Arc<str>),
 }
 
@@ -139,7 +137,7 @@ impl Default for Gates {
     }
 }
 
-/// The group of `pod`, where groups count; `found` is the group of its name, if there is one.
+/// The group of `pod`, if groups count; `found` is the group with the name in the pod, if it exists.
 pub fn group_of<'a>(pod: &'a ClaimantView, found: Option<&'a ClaimantView>, gates: Gates) -> Group<'a> {
     match (&pod.group, gates.groups, found) {
         (None, ..) | (_, Groups::Unserved, _) => Group::None,
@@ -149,8 +147,8 @@ pub fn group_of<'a>(pod: &'a ClaimantView, found: Option<&'a ClaimantView>, gate
     }
 }
 
-/// For whom the claim of `entry` is reserved: the group where it has the same entry, else the pod. Nothing while the
-/// group is missing.
+/// For whom the claim of `entry` is reserved: the group if it has the same entry, else the pod. `None` while the group
+/// is missing.
 pub fn binds_to(claimant: &Claimant<'_>, entry: &Entry) -> Option<Consumer> {
     let view = match claimant.group {
         Group::Missing(_) => return None,
@@ -167,7 +165,7 @@ pub fn binds_to(claimant: &Claimant<'_>, entry: &Entry) -> Option<Consumer> {
     })
 }
 
-/// Whether the group has the same entry, by name and by source.
+/// True if the group has the same entry, by name and by source.
 fn shares(group: &ClaimantView, entry: &Entry) -> bool {
     entry.source != ClaimSource::Unknown && group.entry(&entry.name) == Some(entry)
 }

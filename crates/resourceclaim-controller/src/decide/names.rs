@@ -1,7 +1,7 @@
-//! How a claim that we make is called (RC-3).
+//! Names of the claims that we make (RC-3).
 //!
-//! Upstream's names end in five random characters. Ours end in a hash of what the claim is for, so that whoever makes
-//! the claim a second time, also another process or one that was killed in between, meets the first one.
+//! Upstream's names end in five random characters. Ours end in a hash of what the claim is for: a second create of the
+//! same claim, also by another process or after a kill in between, meets the first one.
 
 use std::collections::HashSet;
 
@@ -12,33 +12,32 @@ use super::MAX_BASE_LEN;
 /// The characters of the hash: those of Kubernetes' generated names, without vowels and look-alikes. Source:
 /// `apimachinery/pkg/util/rand`, `alphanums`.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-/// How many characters of hash.
+/// Characters of the hash.
 const HASH_LEN: u32 = 5;
-/// How many names of an entry are tried to find the one that is recorded.
+/// Most names of an entry that are compared with the recorded one.
 const NAMES_TRIED: u32 = 10_000;
 const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 
-/// `<claimant>-<entry>-`, at most [`MAX_BASE_LEN`] bytes: what is too long is cut, both parts in proportion, and
-/// neither ends in `.` or `-`, which a name must not have before a dash.
+/// `<claimant>-<entry>-`, at most [`MAX_BASE_LEN`] bytes: a longer one is cut, both parts in proportion, and neither
+/// part ends in `.` or `-`, which a name must not have before a dash.
 pub fn base_name(claimant: &str, entry: &str) -> String {
     let room = MAX_BASE_LEN - 2;
     let length = claimant.len() + entry.len();
     if length <= room {
         return format!("{claimant}-{entry}-");
     }
-    // A long pod name leaves its entry at least a letter, and the other way round.
+    // A long pod name leaves its entry at least a letter, and vice versa.
     let of_entry = (entry.len() * room / length).clamp(1, room - 1).min(entry.len());
     let of_claimant = (room - of_entry).min(claimant.len() * room / length).max(1);
     format!("{}-{}-", cut(claimant, of_claimant), cut(entry, of_entry))
 }
 
-/// The names of the claims for one entry of one object: base and hash, for the first claim, and for each that is made
-/// after it.
+/// The names of the claims for one entry of one object: base and hash, for the first claim and for each later one.
 ///
 /// The hash is FNV-1a of 64 bit over `<uid>/<entry>/<n in decimal>`, finished with `MurmurHash3`'s `fmix64`, so that
-/// every bit counts; its remainder by 27⁵ is written in the characters of Kubernetes' generated names
-/// (`bcdfghjklmnpqrstvwxz2456789`), the lowest digit first. It must never change: another version of this program has to
-/// find the same name.
+/// every bit counts. Its remainder by 27⁵ is written in the characters of Kubernetes' generated names
+/// (`bcdfghjklmnpqrstvwxz2456789`), the lowest digit first. The hash must never change: other versions of this program
+/// have to find the same name.
 #[derive(Debug)]
 pub struct Names {
     base: String,
@@ -54,7 +53,7 @@ pub struct First {
 }
 
 impl Names {
-    /// Those for this entry of the object of this name and uid.
+    /// The names for this entry of the object with this name and uid.
     pub fn of(claimant: &str, uid: &Uid, entry: &str) -> Self {
         Self {
             base: base_name(claimant, entry),
@@ -62,7 +61,7 @@ impl Names {
         }
     }
 
-    /// That of the `n`th claim.
+    /// The name of the `n`th claim, from 0.
     pub fn name(&self, n: u32) -> String {
         let mut digest = self.digest(n);
         let mut name = self.base.clone();
@@ -73,13 +72,13 @@ impl Names {
         name
     }
 
-    /// Which of the claims of the entry has this name, from 0; none if it is none of the first `NAMES_TRIED`.
+    /// The index, from 0, of the claim with this name; `None` if it is not among the first `NAMES_TRIED`.
     pub fn number(&self, name: &str) -> Option<u32> {
         let digest = self.digest_in(name)?;
         (0..NAMES_TRIED).find(|n| self.digest(*n) == digest)
     }
 
-    /// Those of the first `n` claims.
+    /// The names of the first `n` claims.
     pub fn first(self, n: u32) -> First {
         let digests = (0..n).map(|n| self.digest(n)).collect();
         First { names: self, digests }
@@ -107,14 +106,13 @@ impl Names {
 }
 
 impl First {
-    /// Whether this is one of them.
     pub fn contains(&self, name: &str) -> bool {
         let digest = self.names.digest_in(name);
         digest.is_some_and(|digest| self.digests.contains(&digest))
     }
 }
 
-/// The name of the `n`th claim for an entry of the object of this uid: see [`Names`].
+/// The name of the `n`th claim for an entry of the object with this uid: see [`Names`].
 pub fn claim_name(claimant: &str, uid: &Uid, entry: &str, n: u32) -> String {
     Names::of(claimant, uid, entry).name(n)
 }
@@ -127,7 +125,7 @@ fn cut(text: &str, length: usize) -> &str {
     text[..text.floor_char_boundary(length)].trim_end_matches(['.', '-'])
 }
 
-/// Goes on with `hash`, which is [`OFFSET_BASIS`] before the first byte.
+/// Continues `hash`, which is [`OFFSET_BASIS`] before the first byte.
 fn fnv_1a(hash: u64, bytes: &[u8]) -> u64 {
     const PRIME: u64 = 0x0100_0000_01b3;
     bytes

@@ -1,4 +1,4 @@
-//! For how long a claim has been as it is (RC-11).
+//! How long a claim has not changed (RC-11).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use controller_core::meta::Uid;
 
 use crate::view::ClaimView;
 
-/// The claims, by uid, that have a finalizer and nothing else: the version of each, and since when it is seen in it. Times
+/// The claims, by uid, that have a finalizer and nothing else: the version of each, and since when it was seen. Times
 /// count from the start of the process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Quiet(BTreeMap<Uid, (Arc<str>, Duration)>);
@@ -18,7 +18,7 @@ impl Quiet {
         self.0.len()
     }
 
-    /// The claim is like this now. One that has more than a finalizer is forgotten.
+    /// Notes the current state of the claim. A claim that has more than a finalizer is forgotten.
     pub fn observe(&mut self, claim: &ClaimView, now: Duration) {
         if !claim.finalizer || claim.allocated || claim.deleting.is_some() || !claim.reserved.is_empty() {
             return self.forget(&claim.uid);
@@ -30,7 +30,7 @@ impl Quiet {
         }
     }
 
-    /// For how long `claim` has been seen in this very version.
+    /// How long `claim` has been seen at this very version.
     pub fn unchanged(&self, claim: &ClaimView, now: Duration) -> Duration {
         match self.0.get(&claim.uid) {
             Some((version, since)) if *version == claim.version => now.saturating_sub(*since),
@@ -38,7 +38,6 @@ impl Quiet {
         }
     }
 
-    /// The claim of this uid is gone.
     pub fn forget(&mut self, claim: &Uid) {
         self.0.remove(claim);
     }

@@ -1,4 +1,4 @@
-//! For whom a claim is to be reserved (RC-8).
+//! For whom a claim must be reserved (RC-8).
 
 use std::sync::Arc;
 
@@ -7,17 +7,17 @@ use controller_core::meta::{ObjectKey, Uid};
 use super::{Claimant, Group, RESERVED_FOR_MAX_SIZE, binds_to, is_for, wants_claims};
 use crate::view::{ClaimSource, ClaimView, ClaimantView, Consumer, ConsumerKind, Entry};
 
-/// What is to be done for one entry of a pod that is on a node.
+/// What to do for one entry of a pod that is on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reservation {
-    /// Nothing, at least as long as the claim is as it is.
+    /// Nothing, while the claim stays as it is.
     Nothing,
-    /// It has no room for one more; the claim wakes the pod when it has.
+    /// The claim has no room for one more; when it has, it enqueues the pod.
     Full,
     Write(Reserve),
 }
 
-/// The plan: one entry more in `status.reservedFor`, if the claim is still in the state that was judged.
+/// The plan: one more entry in `status.reservedFor`, if the claim is still in the state that was judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reserve {
     pub claim: ObjectKey,
@@ -26,13 +26,13 @@ pub struct Reserve {
     pub consumer: Consumer,
 }
 
-/// Whether `claim` is to be reserved for `entry` of the pod: only for one that is on a node and needs it, and not one
-/// that is being deleted, which the API server would refuse. A group is on no node.
+/// Decides whether to reserve `claim` for `entry` of the pod: only if the pod is on a node and needs the claim, and the
+/// claim is not being deleted, which the API server would refuse. A group is never on a node.
 pub fn reservation(claimant: &Claimant<'_>, entry: &Entry, claim: &ClaimView) -> Reservation {
     let pod = claimant.view;
     let may_use = match entry.source {
         ClaimSource::Claim(_) => true,
-        // Whether that of a group is this pod's is not known where groups do not count.
+        // Unless groups count, nobody knows whether a group's claim is this pod's.
         ClaimSource::Template(_) if matches!(claimant.group, Group::Off(_)) => {
             claim.is_controlled_by(&pod.uid)
         }
@@ -57,7 +57,7 @@ pub fn reservation(claimant: &Claimant<'_>, entry: &Entry, claim: &ClaimView) ->
     }
 }
 
-/// Whether `claim` is reserved for the pod, or for its group, of which the pod knows the name alone.
+/// True if `claim` is reserved for the pod, or for its group; the pod knows only the group's name.
 fn is_reserved_for(pod: &ClaimantView, claim: &ClaimView) -> bool {
     claim.reserved.iter().any(|consumer| {
         let of_group = consumer.kind == ConsumerKind::PodGroup && pod.group.as_ref() == Some(&consumer.name);

@@ -17,25 +17,25 @@ use crate::gates::{self, Answers};
 use crate::requests::{Answer, Query};
 use crate::view::{ClaimView, ClaimantKind, ClaimantView, Consumer, TemplateView, beside};
 
-/// What is there to explain, as the API server has it.
+/// What to explain, as the API server has it.
 #[derive(Clone, Copy)]
 struct Found<'a> {
     pass: &'a Pass<ResourceClaimController>,
-    /// The gates of the flags, as far as the API server goes along.
+    /// The gates set by flags that the API server supports.
     gates: Gates,
-    /// The pod of the name that was asked for.
+    /// The pod with the requested name.
     pod: Option<&'a ClaimantView>,
-    /// The claim of that name.
+    /// The claim with the requested name.
     claim: Option<&'a ClaimView>,
     /// The group of the pod.
     group: Option<&'a ClaimantView>,
-    /// The claims of the namespace of the pod.
+    /// The claims in the namespace of the pod.
     claims: &'a [ClaimView],
     templates: &'a [TemplateView],
 }
 
 impl<'a> Found<'a> {
-    /// The pod and the claim of this name, and all that counts for them, as far as the answers go.
+    /// The pod and the claim of this name, and everything that counts for them, as far as there are answers.
     fn ask(answers: &mut Answers<'a>, asked: Gates, key: &ObjectKey) -> Result<Self, CallFailed> {
         let pod = answers.get(Query::Claimant(ClaimantKind::Pod, key.clone()))?;
         let claim = answers.get(Query::Claim(key.clone()))?;
@@ -66,7 +66,7 @@ impl<'a> Found<'a> {
         Ok(found)
     }
 
-    /// What there is in the namespace of the pod, and its group.
+    /// Adds the pod's group, and what is in its namespace.
     fn ask_beside(&mut self, answers: &mut Answers<'a>, pod: &ClaimantView) -> Result<(), CallFailed> {
         let namespace = &pod.key.namespace;
         if let Some(Answer::Claims(claims)) = answers.get(Query::Claims(namespace.clone()))? {
@@ -84,14 +84,14 @@ impl<'a> Found<'a> {
         Ok(())
     }
 
-    /// Whether the consumer of a claim is there; none where that does not count.
+    /// The query whether the consumer of a claim exists; `None` if that does not count.
     fn query(&self, claim: &ObjectKey, consumer: &Consumer) -> Option<Query> {
         Some(Query::Being(ClaimantId::of_consumer(
             claim, consumer, self.gates,
         )?))
     }
 
-    /// Who has the name of the consumer of a claim.
+    /// The object with the name of a claim's consumer.
     fn sight(&self, claim: &ClaimView, consumer: &Consumer) -> Sight {
         let query = self.query(&claim.key, consumer);
         let reply = query.and_then(|query| self.pass.answer(&query));
@@ -123,8 +123,8 @@ impl Known for Found<'_> {
     }
 }
 
-/// Explains the pod and the claim of this name, once all that counts for them is read. What a controller that runs would
-/// remember is not known here.
+/// Explains the pod and the claim of this name, once everything that counts for them is read. What a running controller
+/// would remember is unknown here.
 pub fn explain(
     pass: &Pass<ResourceClaimController>,
     asked: Gates,

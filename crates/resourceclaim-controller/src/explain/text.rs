@@ -1,4 +1,4 @@
-//! The answer in words.
+//! The explanation in words.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::decide::{
 };
 use crate::view::{ClaimSource, ClaimView, ClaimantView, Consumer, Entry, Origin, beside};
 
-/// Of how many users of a claim each is told.
+/// Most users of a claim that are listed.
 const TOLD: usize = 20;
 
 /// A pod and its claims.
@@ -127,7 +127,7 @@ impl Pod<'_> {
         self.write_claim(f, &claimant, entry, &name)
     }
 
-    /// The claim of this name, and whether it is to be reserved.
+    /// Writes the claim of this name, and whether it must be reserved.
     fn write_claim(
         &self,
         f: &mut fmt::Formatter<'_>,
@@ -236,7 +236,7 @@ fn reservations(count: usize) -> String {
     }
 }
 
-/// What a claim is like.
+/// The state of a claim in words.
 struct State<'a>(&'a ClaimView);
 
 impl fmt::Display for State<'_> {

@@ -1,5 +1,5 @@
-//! A pod and a `PodGroup`: each entry gets its claim, all of them are recorded, and those that are allocated are reserved
-//! (RC-2 to RC-8, RC-17). An error is the step to take first.
+//! The next action for a pod or a `PodGroup`: each entry gets its claim, all claims are recorded, and allocated ones
+//! are reserved (RC-2 to RC-8, RC-17). Errors are the action to take first.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ use crate::requests::{Answer, Query, Record, Write};
 use crate::state::{Failing, WriteKey};
 use crate::view::{ClaimSource, ClaimView, ClaimantView, Entry, beside};
 
-/// How many names of a claim are tried in one pass.
+/// Most names that are tried for a claim in one pass.
 const NAMES_A_PASS: u32 = 8;
 
-/// What becomes of one entry.
+/// The next step for one entry.
 enum Settling {
-    /// It is to have no claim.
+    /// The entry needs no claim.
     None,
-    /// The claim of this name was made for it, now or before.
+    /// The claim of this name was made for the entry, now or before.
     Has(Arc<str>),
     Ask(Query),
     Create(Create),
@@ -77,8 +77,8 @@ impl<'a> Turn<'a> {
 
     /// Every entry gets its claim, or a reason why not (RC-6).
     ///
-    /// It is asked after every answer and every permit: while there is something to ask or to make, a look at all entries
-    /// each time would cost their square.
+    /// Runs after every answer and every permit. While queries or creates are left, evaluating all entries each time
+    /// would cost their square.
     fn settle(self, claimant: &Claimant<'_>) -> Result<Settled, Action> {
         self.check_recorded(claimant)?;
         let from = self.first_open(claimant);
@@ -88,8 +88,8 @@ impl<'a> Turn<'a> {
         self.settle_from(claimant, 0)
     }
 
-    /// The first entry that may be open still, as this pass goes: those before have their claims, or have failed. A guess:
-    /// where nothing is open from there on, all are looked at.
+    /// The first entry that may still be open in this pass: those before have their claims, or have failed. A guess: if
+    /// nothing from there on is open, all entries are evaluated.
     fn first_open(self, claimant: &Claimant<'_>) -> usize {
         let position = |write: &Write| match write {
             Write::Create(create) => claimant.view.position(&create.entry),
@@ -108,7 +108,7 @@ impl<'a> Turn<'a> {
         self.cx.pass.requests() >= REQUESTS_A_PASS
     }
 
-    /// What becomes of the entries from this one on; an error asks or makes the first that are open.
+    /// Settles the entries from this one on; an error reads or creates the first that are open.
     fn settle_from(self, claimant: &Claimant<'_>, from: usize) -> Result<Settled, Action> {
         let mut settled = Settled::default();
         let (mut queries, mut creates) = (Vec::new(), Vec::new());
@@ -122,7 +122,7 @@ impl<'a> Turn<'a> {
                 Settling::Ask(query) => queries.push(query),
                 Settling::Create(create) => creates.push(Write::Create(create)),
             }
-            // The first of those that are not answered, be they on their way already: so many are at a time.
+            // The first unanswered entries, in flight or not: the limit counts both.
             if queries.len() + creates.len() == SIDE_BY_SIDE {
                 break;
             }
@@ -133,21 +133,21 @@ impl<'a> Turn<'a> {
         if creates.is_empty() {
             return Ok(settled);
         }
-        // A standby's cache may not show yet what the leader before has recorded.
+        // A standby's cache may lack what the previous leader has recorded.
         if claimant.view.statuses.is_empty() && self.cx.state.may_be_late(self.cx.now.uptime) {
             self.read_claimant(claimant)?;
         }
-        // What we recorded last may name claims that are gone already: their names must not be used again.
+        // What we recorded last may name claims that are gone already, and their names must not be used again.
         if self.is_unknown(claimant) {
             self.read_claimant(claimant)?;
-            // It became so after that read.
+            // The fate became unknown after that read.
             return Err(Action::Read(vec![question_about(claimant)]));
         }
         Err(Action::Write(creates))
     }
 
-    /// Where a claim that the cache has recorded seems to be gone, another may have been recorded since, by the leader
-    /// before: the API server tells, or a name that was used would be used again. Its answer is in the store then.
+    /// If a recorded claim seems to be gone, the previous leader may have recorded another one since. The API server
+    /// must tell, or a used name would be used again. Its answer is in the store afterwards.
     fn check_recorded(self, claimant: &Claimant<'_>) -> Result<(), Action> {
         let seems_gone = |entry| {
             let answered = answer(claimant, entry, self.cx.stores, self.gates, Seen::Unasked);
@@ -165,13 +165,13 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Whether nobody knows what became of our last write to the pod or the group.
+    /// Returns whether the fate of our last write to the pod or the group is unknown.
     fn is_unknown(self, claimant: &Claimant<'_>) -> bool {
         let store = self.cx.stores.of(claimant.view.kind);
         store.freshness(&claimant.view.key) == Freshness::Unknown
     }
 
-    /// Goes on when the API server has told of the pod or the group as it is now, and it is the one that the cache has.
+    /// Reads the pod or the group. `Ok` once the API server has sent it, and it is the one in the cache.
     fn read_claimant(self, claimant: &Claimant<'_>) -> Result<(), Action> {
         let query = question_about(claimant);
         let is_same = match self.cx.pass.answer(&query).map(|reply| &reply.value) {
@@ -207,8 +207,8 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Makes the claim, or finds the one that was made before: by another process, or by us when the answer was lost.
-    /// Whoever else has the name, the store mostly shows by now.
+    /// Creates the claim, or finds the one that was made before: by another process, or by us when the answer was lost.
+    /// If something else has the name, the store mostly shows it by now.
     fn create(self, mut create: Create) -> Settling {
         loop {
             let failed = match self.cx.pass.outcome(&Write::Create(create.clone())) {
@@ -230,7 +230,7 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Whether the names before this one were all tried in this pass.
+    /// Returns whether all names before this one were tried in this pass.
     fn has_tried_enough(self, create: &Create) -> bool {
         let mut before = (1..=NAMES_A_PASS).map(|back| create.n.checked_sub(back));
         before.all(|n| {
@@ -250,8 +250,8 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Records all claims at once, if anything is new about them (RC-5), whatever comes of it. Not as long as each of
-    /// them is left to another writer: all go in one write.
+    /// Records all claims in one write if any of them is news (RC-5), whatever the result. Waits only while each news
+    /// is contested by another writer.
     fn record(self, claimant: &Claimant<'_>, settled: &mut Settled) -> Result<(), Action> {
         let Some(statuses) = statuses(claimant, &settled.names) else {
             return Ok(());
@@ -279,14 +279,14 @@ impl<'a> Turn<'a> {
         Ok(())
     }
 
-    /// What is new about the entries that fail is told.
+    /// Remembers, and so reports, what is new about failing entries.
     fn tell(self, claimant: &Claimant<'_>, failures: &[(Arc<str>, EntryError)]) -> Result<(), Action> {
         let news = failures.iter().filter(|(_, error)| error.is_news());
         let failing: Failing = news
             .map(|(entry, error)| (Arc::clone(entry), error.to_string()))
             .collect();
         let is_new = match self.cx.state.failing.get(&claimant.view.uid) {
-            // What failed only for a moment is no end of what was told.
+            // A failure of a moment does not end what was reported.
             Some(_) if failing.is_empty() => failures.is_empty(),
             Some(told) => *told != failing,
             None => !failing.is_empty(),

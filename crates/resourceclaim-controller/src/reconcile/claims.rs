@@ -1,5 +1,5 @@
-//! What is next for a claim (RC-9 to RC-15): stale reservations are removed, then the allocation, the finalizer and at last
-//! the claim. An error of a function here is the step to take first.
+//! The next action for a claim (RC-9 to RC-15): remove stale reservations, then the allocation, the finalizer and at
+//! last the claim. Errors of functions here are the action to take first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ impl Turn<'_> {
                         Some(wait) => again(wait),
                     });
                 }
-                // A dry run goes on as if it were done. The version stays the one that was judged.
+                // A dry run goes on as if the write were done. The version stays the one that was judged.
                 Some(Outcome::Planned) => match step.done_to(&claim) {
                     Some(as_if) => claim = as_if.into(),
                     None => return Ok(Action::Done(vec![])),
@@ -62,7 +62,7 @@ impl Turn<'_> {
         }
     }
 
-    /// The consumers of the claim that need it no more (RC-9). Nothing is done while one of them is not known.
+    /// The consumers that no longer need the claim (RC-9). Nothing is written while one of them is unknown.
     fn gone(self, claim: &ClaimView) -> Result<Vec<Uid>, Action> {
         let (mut gone, mut queries) = (Vec::new(), Vec::new());
         for consumer in &claim.reserved {
@@ -94,7 +94,7 @@ impl Turn<'_> {
         Ok(standing(consumer, departed, &live, self.gates))
     }
 
-    /// How it stands with the pod that controls the claim (RC-13).
+    /// Whether the pod that controls the claim still needs it (RC-13).
     fn owner(self, claim: &ClaimView) -> Result<Ownership, Action> {
         let Some(of) = ClaimantId::of_owner(claim) else {
             return Ok(Ownership::Leave);
@@ -114,8 +114,8 @@ impl Turn<'_> {
         Sight::Cached(cached.map(|claimant| Being::of(&claimant)))
     }
 
-    /// What the API server has under the name that the object of this uid had. Where it does not say, everything stays,
-    /// and the queue tries again.
+    /// The object that the API server has under this name. If the read fails, everything stays as it is, and the queue
+    /// retries.
     fn live(self, of: ClaimantId) -> Result<Sight, Action> {
         let query = Query::Being(of);
         match self.cx.pass.answer(&query).map(|reply| &reply.value) {
@@ -126,7 +126,7 @@ impl Turn<'_> {
         }
     }
 
-    /// How long to leave a claim that is to be deleted. A device that it holds is worth a delete at any time.
+    /// How long to put off another deletion of the claim. A claim that holds a device is deleted at once.
     fn leave_undeleted(self, claim: &ClaimView, step: &Giving) -> Result<Option<Duration>, Action> {
         let deletion = WriteKey::deleted(claim).filter(|_| *step == Giving::Delete && !claim.allocated);
         deletion.map_or(Ok(None), |write| self.contested(write, &claim.key, &claim.uid))

@@ -1,4 +1,4 @@
-//! What is done next for one pod, `PodGroup` or claim, and what follows from it.
+//! The reconciler: the next action for one pod, `PodGroup` or claim, and what its result changes.
 //!
 //! | file | answers |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! |---|---|---|
 //! | RC-4 | `apply_to_cache`, `refresh_cache`, `watch_timeout` | `tests/sync/claims.rs::a_claim_that_the_watch_has_not_shown_is_not_made_twice`, `tests/sync/claims.rs::an_answer_that_comes_after_the_watch_is_not_remembered`, `tests/sync/claims.rs::what_a_later_list_does_not_show_is_remembered_no_more` |
 //!
-//! Another writer that keeps undoing what we write (CORE-17):
+//! When another writer keeps undoing what we write (CORE-17):
 //!
 //! | what we wrote | it is undone when | it is written again after |
 //! |---|---|---|
@@ -19,8 +19,8 @@
 //! | the reservation of a claim | the pod needs it still | 1 s to 1 min: without it the device may be given to another pod |
 //! | the deletion of the claim of a pod that is done | another was made for the same entry | 1 min to 1 h: it holds no device |
 //!
-//! The built-in loop contests the first and the last. What frees a device (a reservation that goes, an allocation that is
-//! cleared) is never put off: each is right on its own, and answers one write of somebody else.
+//! The built-in loop contests the first and the last. Writes that free a device (removing a reservation, clearing an
+//! allocation) are never put off: each is right on its own, and answers one write of somebody else.
 
 mod claimants;
 mod claims;
@@ -49,15 +49,16 @@ use crate::state::{self, Contested, Failing, State, WriteKey};
 use crate::view::{ClaimantKind, beside};
 use crate::{NAME, ResourceClaimController, Stores, metrics};
 
-/// Name of the queue in the metrics, as upstream has it.
+/// The queue's name in the metrics, same as upstream.
 const QUEUE: &str = "resource_claim";
-/// How soon what failed is tried again at the latest: what refused it may be mended at any time.
+/// The longest wait before a failure is retried: the cause of a refusal may be fixed at any time.
 const RETRY_LAST: Duration = Duration::from_mins(1);
-/// How many requests of one pass are on their way at a time.
+/// Most requests of one pass in flight at a time.
 const SIDE_BY_SIDE: usize = 8;
-/// A pass with so many requests leaves the other entries to the next one: keys of others have their turn between the two.
+/// A pass with this many requests leaves the other entries to the next one, so that other keys get their turn in
+/// between.
 pub const REQUESTS_A_PASS: usize = 128;
-/// How soon a reservation that another took off is written again.
+/// How soon a reservation that another writer removed is written again.
 const RESERVATIONS: Pace = Pace {
     first: Duration::from_secs(1),
     longest: Duration::from_mins(1),
@@ -68,15 +69,15 @@ const RESERVATIONS: Pace = Pace {
 pub enum Key {
     /// A pod, which may need claims or reservations.
     Pod(ObjectKey),
-    /// A claim, which somebody may need no more.
+    /// A claim, which may no longer be needed by all its consumers.
     Claim(ObjectKey),
     /// A `PodGroup`, which may need claims.
     PodGroup(ObjectKey),
-    /// What the API server makes of the feature gates.
+    /// The check of the feature gates against the API server.
     Gates,
 }
 
-/// A change of the memory.
+/// A change of the state that needs no request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StateChange {
     /// Another writer has undone our write.
@@ -84,12 +85,10 @@ pub enum StateChange {
     /// Entries of a pod or a group have no claims, or all have theirs again.
     Failing {
         kind: ClaimantKind,
-        /// Which one.
         claimant: (ObjectKey, Uid),
-        /// Which entries, and why.
         failing: Failing,
     },
-    /// The gates are these.
+    /// The API server's answer about the gates.
     Gates(Gates),
     /// The claim has no room for the pod.
     Full {
@@ -98,7 +97,7 @@ pub enum StateChange {
     },
 }
 
-/// All that a step is decided on.
+/// Everything that an action is decided on.
 #[derive(Clone, Copy)]
 struct Turn<'a> {
     gates: Gates,
@@ -107,7 +106,7 @@ struct Turn<'a> {
 
 type Action = controller_core::controller::Action<ResourceClaimController>;
 
-/// As upstream's queue has them.
+/// As in upstream's queue.
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -153,7 +152,7 @@ impl Controller for ResourceClaimController {
         let turn = Turn { gates, cx };
         let decided = match key {
             Key::Gates => Ok(self.check_gates(cx)),
-            // What is right follows from them: they wake it.
+            // The gates decide what is right; once they are known, all keys are enqueued.
             _ if !cx.state.has_gates() => Ok(Action::Done(vec![])),
             Key::Pod(pod) => turn.of_pod(pod),
             Key::PodGroup(group) => turn.of_group(group),
@@ -220,7 +219,7 @@ impl Controller for ResourceClaimController {
         match ask {
             RequestOf::Query(Query::Rival(_)) => false,
             RequestOf::Query(Query::Served | Query::Version) => !gates::is_answer(self.asked, failed),
-            // It may be ours. Where the namespace is gone, the pod is not for long.
+            // The existing claim may be ours. If the namespace is gone, so is the pod soon.
             RequestOf::Write(Write::Create(_)) => failed.outcome() != Answered::AlreadyExists,
             RequestOf::Query(_) | RequestOf::Write(_) => !failed.is_gone(),
         }
@@ -245,7 +244,7 @@ impl Controller for ResourceClaimController {
 }
 
 impl ResourceClaimController {
-    /// Whether the gates are still as they were when the process began. What cannot be asked is asked again by the queue.
+    /// Checks that the gates are still as at startup. The queue retries a query that fails.
     fn check_gates(&self, cx: &Context<'_, Self>) -> Action {
         let mut answers = Answers::of(cx.pass);
         let is_known = cx.state.has_gates();
@@ -292,7 +291,7 @@ fn learn_note(cx: &mut ContextMut<'_, ResourceClaimController>, note: StateChang
                 state.failing.insert(claimant.1, failing);
             }
         }
-        // See `learn`.
+        // Handled in `on_result`.
         StateChange::Gates(_) => {}
         StateChange::Full { claim, pod } => {
             state.full.insert(claim.1.clone());
@@ -305,11 +304,11 @@ fn learn_outcome(cx: &mut ContextMut<'_, ResourceClaimController>, write: &Write
     let is_written = match outcome {
         Outcome::Accepted(_) => true,
         Outcome::Planned => return,
-        // That the claim is gone already is what its deletion was for.
+        // A claim that is gone already is what its deletion wanted.
         Outcome::Failed(failed) => matches!(write, Write::GiveBack(..)) && failed.is_gone(),
     };
     if let Write::Create(create) = write {
-        // One that meets the claim made before is neither.
+        // A create that meets the claim made before is neither success nor failure.
         let is_counted = match outcome {
             Outcome::Failed(failed) => failed.outcome() != Answered::AlreadyExists,
             Outcome::Accepted(_) | Outcome::Planned => true,
@@ -332,7 +331,7 @@ fn learn_outcome(cx: &mut ContextMut<'_, ResourceClaimController>, write: &Write
     }
 }
 
-/// Whether somebody may still undo the write: the pod, the group or the claim that it is about is there.
+/// Returns whether another writer can still undo the write: its pod, group or claim exists.
 fn is_there(stores: &Stores, write: &Write) -> bool {
     let claimant = |kind, key: &ObjectKey, uid: &Uid| {
         let held = stores.of(kind).get(key);
@@ -352,13 +351,13 @@ fn is_there(stores: &Stores, write: &Write) -> bool {
 }
 
 impl Turn<'_> {
-    /// Whether the pod or the group is known to be gone, whatever the cache shows (RC-14).
+    /// Returns whether the pod or the group is known to be gone, whatever the cache shows (RC-14).
     fn has_departed(&self, identity: &ClaimantId) -> bool {
         self.cx.state.departed.contains(identity)
     }
 
-    /// How long another writer keeps us from writing this to the object again; an error is to note that it was undone, or
-    /// to ask by whom.
+    /// How long to wait before this write to the object is repeated, because another writer keeps undoing it. An error
+    /// is the action to take first: remember that the write was undone, or query the writer.
     fn contested(&self, write: WriteKey, object: &ObjectKey, uid: &Uid) -> Result<Option<Duration>, Action> {
         let (state, now) = (self.cx.state, self.cx.now.uptime);
         let (object, uid) = (object.clone(), uid.clone());

@@ -1,4 +1,4 @@
-//! What became of the entries of one pod or group.
+//! The results for the entries of one pod or group.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,15 +9,15 @@ use super::{Action, Key};
 use crate::error::{self, EntryError};
 use crate::view::Entry;
 
-/// What became of the entries of one object.
+/// The results for the entries of one object.
 #[derive(Debug, Default)]
 pub(super) struct Settled {
     /// The claims of the entries that have one made for them.
     pub(super) names: Vec<(Arc<str>, Arc<str>)>,
     pub(super) failures: Vec<(Arc<str>, EntryError)>,
-    /// How long to leave what another keeps undoing.
+    /// How long to wait before a write is repeated that another writer keeps undoing.
     left: Option<Duration>,
-    /// Whether it is left to the next pass to go on.
+    /// The next pass must go on.
     pub(super) breaks_off: bool,
 }
 
@@ -28,7 +28,7 @@ impl Settled {
         self.names.get(made.ok()?).map(|(_, name)| name)
     }
 
-    /// That groups do not count is the same for all entries: it is told of the first.
+    /// Adds a failure. If groups do not count, that is the same for all entries: only the first is reported.
     pub(super) fn fail(&mut self, entry: Arc<str>, error: EntryError) {
         let is_told = |(_, told): &(Arc<str>, EntryError)| told.is_of_groups();
         if !error.is_of_groups() || !self.failures.iter().any(is_told) {
@@ -40,7 +40,7 @@ impl Settled {
         self.left = self.left.into_iter().chain(wait).min();
     }
 
-    /// What only waits for something else is no failure. A request that failed has been told already.
+    /// Ends the pass. Waiting for something else is no failure; a failed request has already been reported.
     pub(super) fn end(self, key: Key) -> Action {
         let wake = match self.left {
             _ if self.breaks_off => Some(Requeue::Now),

@@ -1,4 +1,4 @@
-//! What an accepted write makes of its object, until the watch shows it (RC-4).
+//! Applies an accepted write to the cache, until the watch shows it (RC-4).
 
 use std::sync::Arc;
 
@@ -60,20 +60,21 @@ pub(super) fn apply_to_cache(write: &Write, mutation: &mut CacheWrite<'_, Resour
     }
 }
 
-/// Whether the claim is gone with the write.
+/// Returns whether the write ends the claim's existence.
 fn lets_go(step: &Change, judged: &ClaimView, accepted: &Accepted) -> bool {
     match step {
         Change::Release { .. } => false,
-        // A finalizer holds it: ours, whatever the answer is, or another's, as the answer says.
+        // A finalizer holds the claim: ours, whatever the answer, or another's, as the answer says.
         Change::Delete => !judged.finalizer && !accepted.deleting,
-        // The answer to the write that takes the last one has the version before; there may be others of others.
+        // The answer to the write that takes the last finalizer has the version before; others may have added more
+        // finalizers.
         Change::RemoveFinalizer => {
             judged.deleting.is_some() && accepted.version == judged.version.parse().ok()
         }
     }
 }
 
-/// The claim at the version of the answer.
+/// The claim at the version in the answer.
 fn at(accepted: &Accepted, claim: &ClaimView) -> ClaimView {
     let mut claim = claim.clone();
     if let Some(version) = accepted.version {
@@ -82,7 +83,7 @@ fn at(accepted: &Accepted, claim: &ClaimView) -> ClaimView {
     claim
 }
 
-/// A claim as its create makes it: all that a view keeps follows from the template.
+/// The claim that a create makes: all that a view keeps follows from the template.
 fn made(create: &Create, uid: &Uid, version: u64) -> ClaimView {
     let (api_version, kind) = create.kind.type_meta();
     let extended = create.template.annotations.get(EXTENDED_ANNOTATION);

@@ -1,4 +1,4 @@
-//! Questions and writes as data: the only files that name verbs and bodies.
+//! Queries and writes as data: the only files that name verbs and bodies.
 
 mod queries;
 mod writes;
@@ -15,17 +15,17 @@ pub use self::writes::{Record, Write};
 use crate::pod_group::{AlphaPodGroup, GroupVersion};
 use crate::view::ClaimantKind;
 
-/// What claims are called in messages.
+/// Name of claims in messages.
 const CLAIMS: &str = "resourceclaims.resource.k8s.io";
 const CLAIMS_STATUS: &str = "resourceclaims.resource.k8s.io/status";
-/// What templates are called in messages.
+/// Name of templates in messages.
 const TEMPLATES: &str = "resourceclaimtemplates.resource.k8s.io";
 
 fn claims_in(namespace: Option<&str>) -> Http {
     requests_to::<ResourceClaim>(namespace)
 }
 
-/// The requests for objects of this kind, and what they are called in messages.
+/// The requests for objects of this kind, and their name in messages.
 fn claimants(kind: ClaimantKind, key: &ObjectKey) -> (Http, &'static str) {
     let namespace = key.namespace.as_deref();
     match kind {

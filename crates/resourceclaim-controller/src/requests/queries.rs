@@ -1,4 +1,4 @@
-//! Reads past the cache.
+//! Reads that bypass the cache.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -28,21 +28,21 @@ use crate::view::{
     SCHEDULING_GROUP, TemplateView, TemplateWire,
 };
 
-/// A read past the cache.
+/// A read that bypasses the cache.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Query {
     /// A claim, which the cache may not show yet.
     Claim(ObjectKey),
-    /// A pod or a group: which claims are recorded in it?
+    /// A pod or a group, for the claims recorded in it.
     Claimant(ClaimantKind, ObjectKey),
-    /// Is the pod or the group of this uid there, and who has its name? The uid is part of the question: an answer that
-    /// was asked for another one may be older than this one.
+    /// Which object has the name of this pod or group. The uid is part of the query, because an answer for another uid
+    /// may be older than this one.
     Being(ClaimantId),
-    /// Who undoes this write of ours?
+    /// The field manager that undoes this write of ours.
     Rival(Contested),
-    /// Which version has the API server?
+    /// The API server's version.
     Version,
-    /// In which versions does it serve the group of `PodGroup`?
+    /// The served versions of the API group of `PodGroup`.
     Served,
     /// All claims of a namespace, for `explain`.
     Claims(Option<Arc<str>>),
@@ -50,22 +50,22 @@ pub enum Query {
     Templates(Option<Arc<str>>),
 }
 
-/// What a read tells.
+/// The answer to a [`Query`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
     Claim(Versioned<ClaimView>),
     /// The pod or the group.
     Claimant(Versioned<ClaimantView>),
-    /// Who has the name.
+    /// The object with the name.
     Being(Being),
-    /// A field manager, where the API server tells.
+    /// A field manager, if the API server says so.
     Manager(Option<String>),
-    /// The minor version of Kubernetes 1; none of another.
+    /// The minor version of Kubernetes 1; `None` for another major version.
     Minor(Option<u32>),
     /// The newest version in which the API server has `PodGroups`.
     Served(Option<GroupVersion>),
     Claims(Vec<ClaimView>),
-    /// The templates; one that cannot be read is as good as missing, as it is to the controller.
+    /// The templates. One that cannot be read counts as missing, as for the controller.
     Templates(Vec<TemplateView>),
 }
 
@@ -159,10 +159,11 @@ impl Answer {
     }
 }
 
-/// The field manager that wrote last what `write` had written. The built-in loop has the same name for statuses as we.
+/// The field manager that last wrote what `write` had written. The built-in loop uses the same name for statuses as we
+/// do.
 fn manager(write: &WriteKey, mut written: Vec<ManagedFieldsEntry>) -> Option<String> {
     match write {
-        // Which claim the status names for the entry, or if it names none, what it says of claims.
+        // The writer of the claim's name for the entry; without a name, the writer of the statuses.
         WriteKey::Recorded { entry, .. } => {
             let [status, list] = ["f:status", "f:resourceClaimStatuses"];
             let entry = format!("k:{}", json!({ "name": **entry }));
@@ -173,7 +174,7 @@ fn manager(write: &WriteKey, mut written: Vec<ManagedFieldsEntry>) -> Option<Str
             written.retain(|entry| entry.manager.as_deref() != Some(NAME));
             manager_of(&written, &["f:status", "f:reservedFor"])
         }
-        // Who made the claim.
+        // The creator of the claim.
         WriteKey::Deleted { .. } => manager_of(&written, &["f:metadata", "f:ownerReferences"]),
     }
 }

@@ -1,7 +1,7 @@
 //! Writes.
 //!
-//! Each write to a claim insists on the uid and the resourceVersion that were judged, and names only what it changes:
-//! other finalizers, other reservations and fields that we do not know stay.
+//! Each write to a claim names the uid and the resourceVersion that were judged, and only what it changes: other
+//! finalizers, other reservations and unknown fields stay.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -31,29 +31,28 @@ use crate::view::{
     SCHEDULING_GROUP,
 };
 
-/// A write. Equal ones are the same attempt.
+/// A write. Equal writes are the same attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
     /// Make a claim from its template (RC-3).
     Create(Create),
     /// Record all claims of a pod or a group in its status (RC-5).
     Record(Record),
-    /// Reserve a claim for one consumer more (RC-8).
+    /// Reserve a claim for one more consumer (RC-8).
     Reserve(Reserve),
-    /// A step of giving the claim back (RC-11, RC-12, RC-13), which is still as it was judged.
+    /// A step of giving the claim back (RC-11, RC-12, RC-13), if it is still as it was judged.
     GiveBack(Arc<ClaimView>, Change),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// In what kind of object.
     pub kind: ClaimantKind,
-    /// Its namespace and name.
+    /// The pod or group.
     pub key: ObjectKey,
     pub uid: Uid,
     /// All of `status.resourceClaimStatuses`.
     pub statuses: Vec<ClaimStatus>,
-    /// Those of them that are not recorded yet.
+    /// The statuses that are not recorded yet.
     pub changed: Vec<ClaimStatus>,
 }
 
@@ -64,12 +63,12 @@ struct NewClaim<'a> {
     api_version: &'a str,
     kind: &'a str,
     metadata: ObjectMeta,
-    /// As the template has it.
+    /// Copied from the template.
     spec: &'a RawValue,
 }
 
 impl Write {
-    /// What another writer could undo of it.
+    /// What another writer could undo of this write.
     pub fn keys(&self) -> Vec<WriteKey> {
         match self {
             Self::Record(Record {
@@ -190,7 +189,7 @@ fn patch((claim, uid, version): (&ObjectKey, &Uid, &Arc<str>), mut change: Value
     Request::new(Verb::Patch, resource, claim, http)
 }
 
-/// Deletes the claim, and no later one of its name, nor one that is in use again.
+/// Deletes this very claim, not a later one of its name, nor one that is in use again.
 fn delete((claim, uid, version): (&ObjectKey, &Uid, &Arc<str>)) -> Request {
     let params = DeleteParams {
         preconditions: Some(Preconditions {
@@ -230,7 +229,7 @@ fn new_claim(create: &Create, name: String) -> NewClaim<'_> {
     }
 }
 
-/// The uid makes it an apply to this object alone.
+/// A server-side apply; the uid restricts it to this object.
 fn recorded(record: &Record) -> Value {
     let (api_version, kind) = record.kind.type_meta();
     let statuses = record.statuses.iter().map(|status| {

@@ -1,4 +1,4 @@
-//! What is remembered, and whom a change wakes.
+//! The state, and which keys a change enqueues.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -30,58 +30,57 @@ use crate::view::{
     ClaimIndex, ClaimStatus, ClaimView, ClaimantIndex, ClaimantKind, ClaimantView, TemplateView,
 };
 
-/// Caches that were listed so shortly before a term have what was written in the one before.
+/// Caches listed this shortly before a term already have what was written in the previous one.
 const JUST_LISTED: Duration = Duration::from_secs(10);
-/// How long in a term the caches may lack what was written in the one before.
+/// How long into a term the caches may lack what was written in the previous one.
 const LATE_FOR: Duration = Duration::from_mins(3);
 
-/// The API server ends a request sooner than that, whatever becomes of its client.
+/// The API server ends a request before this, whatever happens to the client.
 const GIVEN_UP: Duration = Duration::from_mins(1);
 
-/// A pod of abusive size is told of so often at most: who makes one makes many.
+/// Least time between warnings about pods of abusive size: who creates one creates many.
 const TELL_OF_SIZE_EVERY: Duration = Duration::from_mins(1);
 
-/// The first uid of all: those that are UUIDs come before those that are not.
+/// The smallest uid: uids that are UUIDs sort before others.
 const NIL: &str = "00000000-0000-0000-0000-000000000000";
 
 type Cx<'a> = ContextMut<'a, ResourceClaimController>;
 
-/// What is remembered between steps.
+/// What the controller remembers between actions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct State {
     pub(crate) departed: Departed,
     pub(crate) quiet: Quiet,
-    /// What another writer keeps undoing (CORE-17).
+    /// Writes that another writer keeps undoing (CORE-17).
     pub(crate) rivals: Contests<WriteKey>,
-    /// Of these the other writer is to be named.
+    /// Contested writes whose other writer still has to be named.
     pub(crate) unnamed: BTreeSet<Contested>,
-    /// Why entries of the pod or the group of this uid have no claims, as it was last told.
+    /// The reason last reported why entries of the pod or the group with this uid have no claims.
     pub(crate) failing: BTreeMap<Uid, Failing>,
-    /// The uids of the claims that were told to be full.
+    /// The uids of claims reported as full.
     pub(crate) full: BTreeSet<Uid>,
-    /// The claims that we made, or may have made, and the watch has not shown: they may have gone before it could.
+    /// Claims that we made, or may have made, and that the watch has not shown: they may have gone before it could.
     pub(crate) pending: BTreeSet<ObjectKey>,
-    /// When the caches were full.
+    /// When the caches were filled.
     synced: Option<Duration>,
-    /// Until then they may lack what the leader before has written.
+    /// Until then the caches may lack what the previous leader has written.
     late_until: Duration,
-    /// Whether the API server has said in this term that the gates are still what they were.
+    /// The API server has confirmed the gates in this term.
     has_gates: bool,
-    /// What they would be now.
+    /// The gates as they would be now, if different.
     outdated_by: Option<Gates>,
-    /// Until then no pod is told of for its size.
+    /// No warning about a pod's size before this.
     told_of_size: Duration,
 }
 
 /// Why each of these entries has no claim.
 pub type Failing = BTreeMap<Arc<str>, String>;
 
-/// What we write and another may undo.
+/// A write that another writer may undo.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum WriteKey {
     /// The status of the object of this uid names this claim for this entry.
     Recorded {
-        /// What kind of object it is.
         kind: ClaimantKind,
         claimant: Uid,
         entry: Arc<str>,
@@ -93,18 +92,17 @@ pub enum WriteKey {
     Deleted { pod: Uid, entry: Arc<str> },
 }
 
-/// A write that another may have undone.
+/// A write that another writer may have undone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Contested {
-    /// Which one.
     pub write: WriteKey,
-    /// The pod, the group or the claim that it was to.
+    /// The pod, the group or the claim that was written.
     pub object: ObjectKey,
     pub uid: Uid,
 }
 
 impl WriteKey {
-    /// The uid of the object that it is about: once that is gone, nothing can be undone.
+    /// The uid of the object that the write is about: once that object is gone, nothing can be undone.
     fn subject(&self) -> &Uid {
         match self {
             Self::Recorded { claimant, .. } => claimant,
@@ -148,12 +146,12 @@ impl State {
         }
     }
 
-    /// Whether the caches may lack what the leader before has written.
+    /// Returns whether the caches may lack what the previous leader has written.
     pub(crate) fn may_be_late(&self, now: Duration) -> bool {
         now < self.late_until
     }
 
-    /// Whether it is time to tell of a pod of abusive size again.
+    /// Returns whether another warning about a pod of abusive size is due, and starts the next wait.
     fn may_tell_of_size(&mut self, now: Duration) -> bool {
         let may = now >= self.told_of_size;
         if may {
@@ -162,30 +160,31 @@ impl State {
         may
     }
 
-    /// Whether the gates are known to be right in this term.
+    /// Returns whether the gates are known to be right in this term.
     pub(crate) const fn has_gates(&self) -> bool {
         self.has_gates
     }
 
-    /// What the gates would be in a process that begins now, where that is something else.
+    /// The gates that a process starting now would have, if different.
     pub(crate) const fn outdated_by(&self) -> Option<Gates> {
         self.outdated_by
     }
 
-    /// How much of it is about objects: 0 once there are none; for tests. The last uids that departed stay on purpose.
+    /// The number of entries about objects; 0 once no object is left, except for the last uids that departed, which
+    /// stay on purpose and do not count. For tests.
     pub fn held(&self) -> usize {
         let told = self.unnamed.len() + self.failing.len() + self.full.len() + self.pending.len();
         self.quiet.len() + self.rivals.held() + told
     }
 
-    /// The pod or the group was deleted (RC-14).
+    /// Notes that a pod or a group was deleted (RC-14).
     fn departed(&mut self, gone: ClaimantId, claims: &Store<ClaimView>) {
         self.departed.deleted(gone, |uid| {
             !claims.by_index(&ClaimIndex::Uid(uid.clone())).is_empty()
         });
     }
 
-    /// The claim is gone, and its reservations with it.
+    /// Drops what is known of the claim's reservations.
     fn forget_reserved(&mut self, gone: &Uid) {
         let first = WriteKey::Reserved {
             claim: gone.clone(),
@@ -195,7 +194,7 @@ impl State {
         self.unnamed.retain(|contested| contested.uid != *gone);
     }
 
-    /// The pod or the group is gone, and its statuses with it.
+    /// Drops what is known of the statuses of a pod or a group.
     fn forget_recorded(&mut self, gone: &ClaimantView) {
         let none: Arc<str> = "".into();
         let recorded = WriteKey::Recorded {
@@ -285,7 +284,8 @@ impl Watches<ClaimView> for ResourceClaimController {
 }
 
 impl Watches<TemplateView> for ResourceClaimController {
-    /// Every change of the view concerns the pods that wait for it: nothing else is in it (RC-6).
+    /// Every change of the view concerns the pods that wait for the template, because the view holds nothing else
+    /// (RC-6).
     fn on_change(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, TemplateView>) {
         let (Change::Added(template) | Change::Updated { new: template, .. }) = change else {
             return;
@@ -302,7 +302,8 @@ impl Watches<TemplateView> for ResourceClaimController {
     }
 }
 
-/// Nobody knows whether the claim was made. The pod's pass asks, unless the pod is gone by now, or the term is over.
+/// It is unknown whether the claim was made. The pod's pass finds out, unless the pod is gone by now, or the term is
+/// over.
 pub(crate) fn observe_lost(cx: &mut Cx<'_>, claim: ObjectKey) {
     cx.state.pending.insert(claim.clone());
     if cx.leading {
@@ -310,7 +311,7 @@ pub(crate) fn observe_lost(cx: &mut Cx<'_>, claim: ObjectKey) {
     }
 }
 
-/// Something besides an object has changed.
+/// Handles every [`LoopEvent`]: all that happens besides changes of objects.
 pub(crate) fn observe(cx: &mut Cx<'_>, observed: LoopEvent<'_, ResourceClaimController>, gates: Gates) {
     match observed {
         LoopEvent::Synced => cx.state.synced = Some(cx.now.uptime),
@@ -325,11 +326,11 @@ pub(crate) fn observe(cx: &mut Cx<'_>, observed: LoopEvent<'_, ResourceClaimCont
             cx.out.enqueue(Key::Gates);
             wake_all(cx, gates);
         }
-        // They may be served in another version from now on.
+        // From now on groups may be served in another version.
         LoopEvent::Watching(PodGroup::URL_PATH_SEGMENT, false) => cx.out.enqueue(Key::Gates),
         LoopEvent::Overdue(Write::Create(create)) => {
             let claim = create.claim();
-            // One that we have deleted since is no longer waited for.
+            // A claim that we have deleted since is no longer waited for.
             if cx.stores.claims.get(&claim).is_some() {
                 cx.state.pending.insert(claim.clone());
                 if cx.leading {
@@ -337,12 +338,12 @@ pub(crate) fn observe(cx: &mut Cx<'_>, observed: LoopEvent<'_, ResourceClaimCont
                 }
             }
         }
-        // Any other object is shown sooner or later, or its end is. What is written meanwhile insists on a version.
+        // The watch will show any other object, or its end. Writes in the meantime name a version.
         LoopEvent::Overdue(_) | LoopEvent::Watching(..) => {}
     }
 }
 
-/// The API server says what the gates are; this process began with others, or goes on with these.
+/// The API server says what the gates are: the process goes on if they are `begun_with`, else it must end.
 pub(crate) fn observe_gates(cx: &mut Cx<'_>, now: Gates, begun_with: Gates) {
     if now != begun_with {
         cx.state.outdated_by = Some(now);
@@ -352,7 +353,8 @@ pub(crate) fn observe_gates(cx: &mut Cx<'_>, now: Gates, begun_with: Gates) {
     wake_all(cx, now);
 }
 
-/// The API server has it no more, or never had it. The cache may show it still, or only now.
+/// The API server no longer has the pod or the group, or never had it. The cache may still show it, or only show it
+/// now.
 pub(crate) fn observe_gone(cx: &mut Cx<'_>, gone: ClaimantId) {
     if cx.leading {
         wake_claims(cx, &gone.key, &gone.uid, &[]);

@@ -1,4 +1,4 @@
-//! Whom a change wakes.
+//! Which keys a change enqueues.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -18,7 +18,7 @@ use crate::reconcile::Key;
 use crate::route::Users;
 use crate::view::{ClaimIndex, ClaimView, ClaimantIndex, ClaimantKind, ClaimantView, beside};
 
-/// A term begins, or has gone on for an hour.
+/// Enqueues everything: a term begins, or has gone on for an hour.
 pub(super) fn wake_all(cx: &mut Cx<'_>, gates: Gates) {
     let stores = cx.stores;
     let claims = stores
@@ -37,8 +37,8 @@ pub(super) fn wake_all(cx: &mut Cx<'_>, gates: Gates) {
     }
 }
 
-/// Wakes the pod or the group if it needs work: about the entries that this claim is for, if it is a claim that has
-/// changed. Who has thousands of entries is not looked at as a whole for each of their claims.
+/// Enqueues the pod or the group if it needs work; if a claim has changed, only about the entries for this claim. A pod
+/// with thousands of entries must not be evaluated as a whole for each of its claims.
 pub(super) fn wake(
     cx: &mut Cx<'_>,
     view: &ClaimantView,
@@ -53,7 +53,7 @@ pub(super) fn wake(
         Some(claim) => needs_work_on(&claimant, claim, cx.stores, gates),
         None => needs_work(&claimant, cx.stores, gates),
     };
-    // What was told of it may be over.
+    // What was reported may be over.
     let is_told = cx
         .state
         .failing
@@ -74,8 +74,8 @@ pub(super) fn wake(
     }
 }
 
-/// Wakes the pod or the group if it needs work, for something about it has changed; what failed for a group before counts
-/// no more.
+/// Enqueues the pod or the group if it needs work, after a change that concerns it; a group's earlier failures no
+/// longer count.
 pub(super) fn wake_changed(
     cx: &mut Cx<'_>,
     claimant: &ClaimantView,
@@ -89,10 +89,10 @@ pub(super) fn wake_changed(
     wake(cx, claimant, claim, gates, when);
 }
 
-/// Wakes those of the pods and groups that use the claim that need work.
+/// Enqueues the pods and groups that use the claim and need work.
 pub(super) fn wake_users(cx: &mut Cx<'_>, claim: &ClaimView, users: &Users, gates: Gates) {
     let stores = cx.stores;
-    // The pod that controls the claim need not have recorded it.
+    // The pod that controls the claim may not have recorded it.
     if let Some(owner) = claim.owning_pod()
         && let Some(pod) = stores.pods.get(&beside(&claim.key, &owner.name))
         && pod.uid == owner.uid
@@ -121,7 +121,8 @@ pub(super) fn wake_users(cx: &mut Cx<'_>, claim: &ClaimView, users: &Users, gate
     }
 }
 
-/// Wakes the claims that a pod or a group names, and those that are its own or reserved for it, recorded or not.
+/// Enqueues the claims that a pod or a group names, and those that it owns or that are reserved for it, recorded or
+/// not.
 pub(super) fn wake_claims(cx: &mut Cx<'_>, claimant: &ObjectKey, uid: &Uid, named: &[Arc<str>]) {
     let named = named.iter().map(|name| beside(claimant, name));
     let claims = cx
@@ -135,7 +136,7 @@ pub(super) fn wake_claims(cx: &mut Cx<'_>, claimant: &ObjectKey, uid: &Uid, name
     }
 }
 
-/// Wakes the pods of a group that need work, about this claim if it is one that has changed.
+/// Enqueues the pods of a group that need work; if a claim has changed, about this claim.
 pub(super) fn wake_members(cx: &mut Cx<'_>, group: &ObjectKey, claim: Option<&ClaimView>, gates: Gates) {
     let stores: &Stores = cx.stores;
     for pod in stores.pods.by_index(&ClaimantIndex::Group(group.clone())) {

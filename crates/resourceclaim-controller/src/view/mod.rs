@@ -1,5 +1,5 @@
-//! What is read of a pod and of a `PodGroup` (which claims they want, and whether they still do), of a
-//! `ResourceClaim` (whose it is, for whom it is reserved) and of a `ResourceClaimTemplate`.
+//! What the controller reads of a pod and of a `PodGroup` (which claims they want, and whether they still do), of a
+//! `ResourceClaim` (its owner and consumers) and of a `ResourceClaimTemplate`.
 //!
 //! | rule | code | test |
 //! |---|---|---|
@@ -21,27 +21,26 @@ use serde_json::value::RawValue;
 pub use self::wire::{AlphaPodGroupWire, ClaimWire, PodGroupWire, PodWire, TemplateWire};
 use crate::pod_group::GroupVersion;
 
-/// What protects an allocated claim from being deleted. Source: `k8s.io/api/resource/v1`, `Finalizer`.
+/// Protects an allocated claim from deletion. Source: `k8s.io/api/resource/v1`, `Finalizer`.
 pub const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 /// The annotation of a claim that names its entry. Source: `PodResourceClaimAnnotation`.
 pub const ENTRY_ANNOTATION: &str = "resource.kubernetes.io/pod-claim-name";
 /// The annotation of a claim that the scheduler made for extended resources. Source:
 /// `ExtendedResourceClaimAnnotation`.
 pub const EXTENDED_ANNOTATION: &str = "resource.kubernetes.io/extended-resource-claim";
-/// The group of `PodGroup`.
+/// The API group of `PodGroup`.
 pub const SCHEDULING_GROUP: &str = "scheduling.k8s.io";
 
 /// What the store keeps of a pod that uses claims, or of a `PodGroup`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimantView {
-    /// Which of the two.
     pub kind: ClaimantKind,
     pub key: ObjectKey,
     /// `metadata.uid`.
     pub uid: Uid,
-    /// `spec.nodeName` of a pod, when it is bound to a node.
+    /// `spec.nodeName` of a pod, once it is bound to a node.
     pub node: Option<Arc<str>>,
-    /// `spec.resourceClaims`, ordered by name; equal lists are one.
+    /// `spec.resourceClaims`, ordered by name; equal lists share one allocation.
     pub entries: Arc<Vec<Entry>>,
     /// `status.resourceClaimStatuses`, ordered by entry.
     pub statuses: Box<[ClaimStatus]>,
@@ -49,9 +48,9 @@ pub struct ClaimantView {
     pub extended: Option<Arc<str>>,
     /// `spec.schedulingGroup.podGroupName` of a pod.
     pub group: Option<Arc<str>>,
-    /// Whether it is a pod whose phase is `Succeeded` or `Failed`.
+    /// A pod whose phase is `Succeeded` or `Failed`.
     pub over: bool,
-    /// Whether it has a deletionTimestamp.
+    /// The object has a deletionTimestamp.
     pub deleting: bool,
 }
 
@@ -66,9 +65,7 @@ pub enum ClaimantKind {
 /// An entry of `spec.resourceClaims`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
-    /// `name`.
     pub name: Arc<str>,
-    /// Where the claim comes from.
     pub source: ClaimSource,
 }
 
@@ -77,7 +74,7 @@ pub struct Entry {
 pub enum ClaimSource {
     /// `resourceClaimName`: the user's own claim.
     Claim(Arc<str>),
-    /// `resourceClaimTemplateName`: one that is made for the entry.
+    /// `resourceClaimTemplateName`: a claim is made for the entry.
     Template(Arc<str>),
     /// Neither: an API that we do not know.
     Unknown,
@@ -88,7 +85,7 @@ pub enum ClaimSource {
 pub struct ClaimStatus {
     /// The name of the entry.
     pub entry: Arc<str>,
-    /// `resourceClaimName`; none where no claim is needed.
+    /// `resourceClaimName`; `None` if no claim is needed.
     pub claim: Option<Arc<str>>,
 }
 
@@ -98,27 +95,26 @@ pub struct ClaimView {
     pub key: ObjectKey,
     /// `metadata.uid`.
     pub uid: Uid,
-    /// `metadata.resourceVersion`: what a write insists on.
+    /// `metadata.resourceVersion`, which writes name.
     pub version: Arc<str>,
     /// Its ownerReference with `controller: true`.
     pub owner: Option<Arc<OwnerRef>>,
-    /// Its annotation [`ENTRY_ANNOTATION`].
+    /// The annotation [`ENTRY_ANNOTATION`].
     pub entry: Option<Arc<str>>,
     /// `status.reservedFor`.
     pub reserved: Box<[Consumer]>,
     /// `metadata.deletionTimestamp`.
     pub deleting: Option<Timestamp>,
-    /// Whether it has the finalizer [`FINALIZER`].
+    /// It has the finalizer [`FINALIZER`].
     pub finalizer: bool,
-    /// Whether it has `status.allocation`.
+    /// It has `status.allocation`.
     pub allocated: bool,
-    /// Whether a request of it asks for admin access.
+    /// One of its requests asks for admin access.
     pub admin_access: bool,
-    /// Who made it, by its annotations.
     pub origin: Origin,
 }
 
-/// Who made a claim.
+/// Who made a claim, by its annotations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Origin {
     User,
@@ -132,9 +128,7 @@ pub enum Origin {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Consumer {
     pub kind: ConsumerKind,
-    /// `name`.
     pub name: Arc<str>,
-    /// `uid`.
     pub uid: Uid,
 }
 
@@ -142,9 +136,8 @@ pub struct Consumer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConsumerKind {
     Pod,
-    /// A `PodGroup`.
     PodGroup,
-    /// Something that we know nothing of.
+    /// An unknown kind.
     Other,
 }
 
@@ -156,29 +149,29 @@ pub struct TemplateView {
     pub labels: BTreeMap<String, String>,
     /// `spec.metadata.annotations`.
     pub annotations: BTreeMap<String, String>,
-    /// `spec.spec` as the API server has it: a claim made of it lacks no field that we do not know.
+    /// `spec.spec` as the API server sent it, so that a claim made from it keeps fields that we do not know.
     pub spec: Arc<RawValue>,
-    /// Whether a request asks for admin access.
+    /// A request asks for admin access.
     pub admin_access: bool,
-    /// Whether a request is a list of alternatives.
+    /// A request is a list of alternatives.
     pub prioritized_list: bool,
 }
 
-/// What claims are found by, beside their key.
+/// Index of claims, next to their key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ClaimIndex {
-    /// The uid of its controller, or of one that it is reserved for.
+    /// The uid of its controller, or of a consumer.
     Uid(Uid),
-    /// The uid of its controller and its entry, as a hash: there are many of them. What is found has to be looked at.
+    /// Hash of its controller's uid and its entry, because there are many. Hits must be verified.
     Entry(u64),
 }
 
-/// What pods and groups are found by, beside their key.
+/// Index of pods and groups, next to their key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ClaimantIndex {
-    /// A claim that it names, or that its status names.
+    /// A claim that its spec or its status names.
     Claim(ObjectKey),
-    /// A template that it names.
+    /// A template that its spec names.
     Template(ObjectKey),
     /// The `PodGroup` of a pod.
     Group(ObjectKey),
@@ -195,13 +188,12 @@ impl ClaimantKind {
 }
 
 impl ClaimantView {
-    /// Whether none of the containers of the pod runs or ever will (RC-10); a group needs its claims as long as it is
-    /// there.
+    /// True if none of the pod's containers runs or ever will (RC-10); a group needs its claims as long as it exists.
     pub fn is_done(&self) -> bool {
         self.over || (self.kind == ClaimantKind::Pod && self.deleting && self.node.is_none())
     }
 
-    /// Where the entry of this name is.
+    /// The index of the entry with this name.
     pub fn position(&self, entry: &str) -> Option<usize> {
         let found = self.entries.binary_search_by(|held| (*held.name).cmp(entry));
         found.ok()
@@ -218,7 +210,7 @@ impl ClaimantView {
         self.statuses.get(found.ok()?)
     }
 
-    /// Whether an entry of it has no claim recorded that is made for it.
+    /// True if a claim is made for one of its entries and not recorded.
     pub fn lacks_claims(&self) -> bool {
         let mut made =
             { self.entries.iter() }.filter(|entry| matches!(entry.source, ClaimSource::Template(_)));
@@ -263,7 +255,7 @@ impl Consumer {
     }
 }
 
-/// Its kind and name.
+/// Kind and name.
 impl fmt::Display for Consumer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
@@ -276,13 +268,13 @@ impl fmt::Display for Consumer {
 }
 
 impl ClaimView {
-    /// Whether the object of this uid controls it.
+    /// True if the object with this uid controls the claim.
     pub fn is_controlled_by(&self, uid: &Uid) -> bool {
         self.owner.as_ref().is_some_and(|owner| owner.uid == *uid)
     }
 
-    /// Whether it was made for this entry of the pod or the group. An owner reference may go with the uid of an object of
-    /// another kind or namespace.
+    /// True if the claim was made for this entry of the pod or the group. Its owner reference may hold the uid of an
+    /// object of another kind or namespace.
     pub fn is_made_for(&self, owner: &ClaimantView, entry: &str) -> bool {
         let is_of_kind = match owner.kind {
             ClaimantKind::Pod => self.owning_pod().is_some(),
@@ -294,13 +286,13 @@ impl ClaimView {
             && self.key.namespace == owner.key.namespace
     }
 
-    /// The pod that controls it.
+    /// The pod that controls the claim.
     pub fn owning_pod(&self) -> Option<&OwnerRef> {
         let owner = self.owner.as_deref()?;
         (&*owner.kind == "Pod" && &*owner.api_version == "v1").then_some(owner)
     }
 
-    /// The `PodGroup` that controls it, whatever the version of its API.
+    /// The `PodGroup` that controls the claim, in any API version.
     pub fn owning_group(&self) -> Option<&OwnerRef> {
         let owner = self.owner.as_deref()?;
         let group = owner.api_version.split_once('/').map(|(group, _)| group);
@@ -321,7 +313,7 @@ impl TemplateView {
     }
 }
 
-/// Raw JSON is equal when its text is; the rest follows from it.
+/// Compares raw JSON as text; the other fields follow from it.
 impl PartialEq for TemplateView {
     fn eq(&self, other: &Self) -> bool {
         self.parts() == other.parts()
@@ -330,7 +322,7 @@ impl PartialEq for TemplateView {
 
 impl Eq for TemplateView {}
 
-/// The object of this name beside `key`.
+/// The key for `name` in the namespace of `key`.
 pub fn beside(key: &ObjectKey, name: &Arc<str>) -> ObjectKey {
     ObjectKey {
         namespace: key.namespace.clone(),
@@ -359,7 +351,7 @@ impl View for ClaimantView {
 }
 
 impl ClaimIndex {
-    /// That of the claims that were made for this entry of the object of this uid.
+    /// The index of claims made for this entry of the object with this uid.
     pub fn entry(owner: &Uid, entry: &str) -> Self {
         let mut hasher = DefaultHasher::new();
         (owner, entry).hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! A node with devices, pods that claim them, and our binary as a process beside kube-scheduler.
+//! A node with devices, pods that claim them, and our binary as a process next to kube-scheduler.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -17,18 +17,18 @@ pub(crate) const NAME: &str = "resourceclaim-controller";
 pub(crate) const BUILT: &str = env!("CARGO_BIN_EXE_resourceclaim-controller");
 pub(crate) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 pub(crate) const CLAIM_OF: &str = "resource.kubernetes.io/pod-claim-name";
-/// The one class of devices, and what pods call them that ask for a number of them.
+/// The only class of devices; [`EXTENDED`] is its name in pods that request a number of devices.
 pub(crate) const CLASS: &str = "gpu";
 pub(crate) const EXTENDED: &str = "example.com/gpu";
 pub(crate) const NODE: &str = "n";
 /// The template of [`Cluster::template`].
 pub(crate) const TEMPLATE: &str = "one-gpu";
 const DRIVER: &str = "gpu.example.com";
-/// As many devices as one slice may hold.
+/// Most devices in one slice.
 const SLICE: usize = 128;
 /// Has our binary make claims for groups of pods.
 pub(crate) const GROUPS: &str = "--feature-gates=DRAWorkloadResourceClaims=true";
-/// What puts the loop of kube-controller-manager in the place of our binary.
+/// Runs the loop of kube-controller-manager in place of our binary.
 const BUILT_IN: &str = "RESOURCECLAIM_CONTROLLER_BUILT_IN";
 
 pub(crate) struct Cluster {
@@ -43,9 +43,9 @@ pub(crate) struct Cluster {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
     pub(crate) devices: usize,
-    /// Whether claims are made for groups of pods.
+    /// Claims are made for groups of pods.
     pub(crate) groups: bool,
-    /// Whether whoever binds claims needs a right of its own.
+    /// Binding claims needs a permission of its own.
     pub(crate) granular: bool,
 }
 
@@ -62,7 +62,7 @@ impl Setup {
         granular: true,
     };
 
-    /// The chart with the values that it takes.
+    /// The chart with the values for this setup.
     pub(crate) const fn chart(self) -> Chart {
         let chart = Chart::of(NAME);
         if self.groups {
@@ -73,7 +73,7 @@ impl Setup {
     }
 }
 
-/// What the chart gives in the whole cluster, but for the right that counts inside another one.
+/// The chart's rules for the whole cluster, without the permission that counts inside another one.
 pub(crate) fn rules_without_binding() -> Value {
     let mut rules = Setup::PLAIN.chart().rules();
     let all = rules.as_array_mut().unwrap();
@@ -156,7 +156,7 @@ impl Cluster {
         self.merge("Namespace", "default", admins).await;
     }
 
-    /// What scenarios are about that hold for the loop of kube-controller-manager too, or ought to.
+    /// The process under test in scenarios that also hold, or ought to, for the loop of kube-controller-manager.
     pub(crate) async fn controller(&self) -> Controller {
         if std::env::var_os(BUILT_IN).is_none() {
             let gates: &[&str] = if self.setup.groups { &[GROUPS] } else { &[] };
@@ -175,7 +175,7 @@ impl Cluster {
         cluster
     }
 
-    /// A template for one device.
+    /// Makes a template for one device.
     pub(crate) async fn template(&self) {
         self.template_of(TEMPLATE, request()).await;
     }
@@ -189,19 +189,19 @@ impl Cluster {
         .await;
     }
 
-    /// A user's claim for one device.
+    /// Makes a user's claim for one device.
     pub(crate) async fn claim(&self, name: &str) -> Value {
         let spec = json!({"devices": {"requests": [request()]}});
         self.create(json!({"kind": "ResourceClaim", "metadata": {"name": name}, "spec": spec}))
             .await
     }
 
-    /// A pod with these entries of `resourceClaims`.
+    /// Makes a pod with these entries of `resourceClaims`.
     pub(crate) async fn pod(&self, name: &str, entries: &[Value]) -> Value {
         self.create(pod(name, entries)).await
     }
 
-    /// Has a pod end well.
+    /// Ends a pod as succeeded.
     pub(crate) async fn finish(&self, pod: &str) {
         self.merge_status("Pod", pod, json!({"phase": "Succeeded"})).await;
     }
@@ -212,14 +212,14 @@ impl Cluster {
             .await;
     }
 
-    /// The claims that a pod says were made for its entries; waits until there are `count`.
+    /// The claims recorded in a pod; waits until there are `count`.
     pub(crate) async fn claims_of(&self, pod: &str, count: usize) -> BTreeMap<String, String> {
         let what = format!("it has {count} claims");
         let pod = self.until_is("Pod", pod, &what, |pod| claims_of(pod).len() == count);
         claims_of(&pod.await)
     }
 
-    /// How many claims there are that are not on their way out.
+    /// The number of claims that are not being deleted.
     pub(crate) async fn count_claims(&self) -> usize {
         let claims = self.all("ResourceClaim").await;
         claims.iter().filter(|claim| stays(Some(claim))).count()
@@ -278,7 +278,7 @@ pub(crate) fn reserved_for(claim: &Value) -> Vec<&str> {
     reserved.filter_map(|consumer| consumer["uid"].as_str()).collect()
 }
 
-/// Its finalizer stays for five minutes.
+/// True if the claim is neither allocated nor reserved. Its finalizer stays for five minutes.
 pub(crate) fn is_free(claim: &Value) -> bool {
     claim["status"]["allocation"].is_null() && reserved_for(claim).is_empty()
 }

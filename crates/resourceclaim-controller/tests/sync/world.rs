@@ -1,5 +1,5 @@
-//! Pods, templates and claims on the embedded API server, and our loop beside them; the tests are scheduler and
-//! kubelet. Time is tokio's, paused.
+//! Pods, templates and claims on the embedded API server, next to our loop; the tests act as scheduler and kubelet.
+//! Time is tokio's, paused.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use testkit::embedded::{POD_GROUPS, PODS, RESOURCE_CLAIMS};
 
 pub(crate) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
-// They are not what these tests are about.
+// No limits: they are not what these tests are about.
 harness::world!(ResourceClaimController, &PODS, limits: (0.0, 0));
 
 impl World {
@@ -35,7 +35,7 @@ impl World {
         world
     }
 
-    /// Our process, to which the answers to creates come so much later than they are carried out.
+    /// Starts our process; answers to its creates arrive `late` after they are carried out.
     pub(crate) fn start_with_late_answers(&self, late: Duration) -> Running {
         let client = answered_late(self.client(), &self.clock, late, |head| {
             head.method == Method::POST
@@ -43,7 +43,7 @@ impl World {
         process().start(client, &self.clock)
     }
 
-    /// Our process, to which the API server has `PodGroups` in `v1alpha2` alone, as that of Kubernetes 1.36.
+    /// Starts our process; to it the API server serves `PodGroups` in `v1alpha2` alone, like that of Kubernetes 1.36.
     pub(crate) fn start_on_alpha_groups(&self, start: Start<Config>) -> Running {
         let served = GroupVersion::V1Beta1.api_version();
         let client = between(self.client(), move |client, mut head, body| async move {
@@ -65,7 +65,7 @@ impl World {
         start.start(client, &self.clock)
     }
 
-    /// Our process, to which the API server is of another version.
+    /// Starts our process; to it the API server has another version.
     pub(crate) fn start_on(&self, version: &Value, start: Start<Config>) -> Running {
         let version = version.clone();
         let is_asked = |head: &Parts| head.uri.path() == "/version";
@@ -86,12 +86,12 @@ impl World {
         }));
     }
 
-    /// The user's own claim.
+    /// Creates the user's own claim.
     pub(crate) fn claim(&self, name: &str) {
         self.insert(claim(&json!({ "name": name })));
     }
 
-    /// A pod on no node, with an entry `gpu` from the template `t`; its uid.
+    /// Creates a pod on no node, with an entry `gpu` from the template `t`; returns its uid.
     pub(crate) fn pod(&self, name: &str) -> String {
         self.pod_of(name, &[made("gpu", "t")])
     }
@@ -153,7 +153,7 @@ impl World {
         self.server.list(&RESOURCE_CLAIMS).iter().map(name).collect()
     }
 
-    /// Which claims the pod's status names, by entry.
+    /// The claims that the pod's status names, by entry.
     pub(crate) fn claims_of(&self, pod: &str) -> BTreeMap<String, String> {
         claims_of(&self.get(pod))
     }
@@ -163,7 +163,7 @@ impl World {
         self.claims_of(pod)["gpu"].clone()
     }
 
-    /// For whom the claim is reserved, by name.
+    /// The names of the claim's consumers.
     pub(crate) fn reserved(&self, claim: &str) -> Vec<String> {
         let claim = self.get_claim(claim);
         each(&claim["status"]["reservedFor"])

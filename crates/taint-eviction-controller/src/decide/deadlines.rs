@@ -1,5 +1,5 @@
-//! When a pod goes: since when each taint of its node counts, how long it is tolerated, and what becomes of deadlines
-//! that pass while we see nothing.
+//! When a pod is evicted: since when each taint of its node counts, how long the pod tolerates the taint, and what
+//! happens to deadlines that pass while we see nothing.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -22,10 +22,10 @@ use super::taints::Seen;
 use super::tolerations::used_tolerations;
 use crate::view::{PodView, Taint, Toleration};
 
-/// What the flags say.
+/// The settings that the rules depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// The gate `TaintTolerationComparisonOperators`: whether tolerations with `Lt` and `Gt` are expected.
+    /// The gate `TaintTolerationComparisonOperators`: tolerations with `Lt` and `Gt` are expected.
     pub comparison_operators: bool,
     /// `--catch-up-grace`.
     pub catch_up_grace: Duration,
@@ -35,33 +35,30 @@ pub struct Rules {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Now {
     pub ours: Timestamp,
-    /// How far it is ahead of the API server's, as far as we know; never negative.
+    /// How far `ours` is ahead of the API server's clock, as far as we know; never negative.
     pub ahead: SignedDuration,
-    /// Since when we see what happens.
     pub sight: Sight,
 }
 
 /// What is remembered of a pod for one stay of a taint on its node: the toleration that ended first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tolerated {
-    /// Of [`Seen::stay`].
+    /// The [`Seen::stay`].
     pub stay: u64,
-    /// Of [`Seen::since`] when this toleration was used.
+    /// The [`Seen::since`] when this toleration was used.
     pub since: Moment,
-    /// Its `tolerationSeconds`, at least 0.
+    /// The toleration's `tolerationSeconds`, at least 0.
     pub seconds: i64,
 }
 
-/// What becomes of a pod, and what is to be remembered for its next judgement.
+/// The verdict on a pod, and what its next judgement must remember.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judgement {
-    /// What becomes of it.
     pub verdict: Verdict,
-    /// For each stay of a taint that it tolerates for a time, in the order of the stays.
+    /// One entry per stay of a taint that the pod tolerates for a limited time, ordered by stay.
     pub remembered: Vec<Tolerated>,
 }
 
-/// What becomes of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Keep(Because),
@@ -71,7 +68,7 @@ pub enum Verdict {
 /// Why a pod stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Because {
-    /// It has a deletionTimestamp.
+    /// The pod has a deletionTimestamp.
     BeingDeleted,
     /// Its node has no `NoExecute` taint, or is gone.
     Untainted,
@@ -79,14 +76,15 @@ pub enum Because {
     ToleratesForEver,
 }
 
-/// Why and when a pod goes. Times are of our clock.
+/// Why and when a pod is evicted. Times are by our clock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PendingEviction {
-    /// The taint that it goes for.
+    /// The taint that evicts the pod.
     pub taint: Arc<Taint>,
-    /// When its toleration ends; without a toleration, since when it does not tolerate.
+    /// When the toleration ends; without a toleration, when the taint began to count.
     pub deadline: Timestamp,
-    /// When to act: the deadline, or later if it passed while we saw nothing; `None` while we still see nothing.
+    /// When to act: at the deadline, or later if the deadline passed while we saw nothing; `None` while we still see
+    /// nothing.
     pub at: Option<Timestamp>,
 }
 
@@ -95,35 +93,35 @@ pub struct PendingEviction {
 pub struct Eviction {
     pub pod: ObjectKey,
     pub uid: Uid,
-    /// Its `metadata.generation`.
+    /// The pod's `metadata.generation`.
     pub generation: i64,
     pub node: Arc<str>,
     pub taint: Arc<Taint>,
-    /// When it was due, by our clock.
+    /// By our clock.
     pub deadline: Timestamp,
 }
 
-/// A time, and by which clock: the two may differ.
+/// A time and its clock; clocks may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Moment {
-    /// Read from an object: the cluster's clock.
+    /// Read from an object, by the cluster's clock.
     Stamped(Timestamp),
-    /// When we saw something for the first time: our clock.
+    /// When we saw something first, by our clock.
     Observed(Timestamp),
 }
 
-/// Since when a taint that was seen first at `first_sight` counts: since its `timeAdded`, unless that is
-/// missing or lies ahead (TE-4).
+/// Since when a taint counts that was seen first at `first_sight`: since its `timeAdded`, unless that is missing or
+/// lies in the future (TE-4).
 pub fn since(taint: &Taint, first_sight: Timestamp) -> Moment {
     stamped_or_observed(taint.time_added, first_sight)
 }
 
-/// Since when a pod that was seen first at `first_sight` counts as bound (TE-4).
+/// Since when a pod counts as bound that was seen first at `first_sight` (TE-4).
 pub fn bound(pod: &PodView, first_sight: Timestamp) -> Moment {
     stamped_or_observed(pod.bound, first_sight)
 }
 
-/// Whether `bound` will have to be told when this pod, seen now, was seen first.
+/// True if [`bound`] will need the time at which this pod, seen now, was seen first.
 pub fn first_sight_counts(pod: &PodView, now: Timestamp) -> bool {
     pod.bound.is_none_or(|bound| bound > now)
 }
@@ -136,7 +134,7 @@ fn stamped_or_observed(stamped: Option<Timestamp>, first_sight: Timestamp) -> Mo
 }
 
 impl Moment {
-    /// The same moment by our clock, which is `ahead` of the cluster's.
+    /// This moment by our clock, which is `ahead` of the cluster's.
     pub fn by_our_clock(self, ahead: SignedDuration) -> Timestamp {
         match self {
             Self::Stamped(at) => saturating_add(at, Duration::try_from(ahead).unwrap_or_default()),
@@ -144,15 +142,15 @@ impl Moment {
         }
     }
 
-    /// Without knowledge of how the clocks differ.
+    /// Compares as if the clocks did not differ.
     pub(super) fn earlier(self, other: Self) -> Self {
         let by = |moment: Self| moment.by_our_clock(SignedDuration::ZERO);
         if by(other) < by(self) { other } else { self }
     }
 }
 
-/// How far our clock counts as ahead of the API server's when a read found it `ahead`: not at all where that is
-/// no more than [`CLOCK_TOLERANCE`] (TE-8).
+/// How far our clock counts as ahead of the API server's when a read found it `ahead`: zero up to [`CLOCK_TOLERANCE`]
+/// (TE-8).
 pub fn clock_ahead(ahead: SignedDuration) -> SignedDuration {
     if ahead > CLOCK_TOLERANCE {
         ahead
@@ -161,12 +159,12 @@ pub fn clock_ahead(ahead: SignedDuration) -> SignedDuration {
     }
 }
 
-/// Since when we lead and the watch of the nodes is open, by our clock. While either is missing we see nothing.
+/// Since when we lead and the watch of nodes is established, by our clock. While either is missing we see nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sight {
     /// When we last stopped seeing.
     lost: Timestamp,
-    /// When we began to see again; `None` while we do not.
+    /// When we began to see again; `None` while we see nothing.
     regained: Option<Timestamp>,
 }
 
@@ -177,7 +175,7 @@ impl Default for Sight {
 }
 
 impl Sight {
-    /// Of a process that has just started, and has seen nothing yet.
+    /// The sight of a process that has just started and has seen nothing yet.
     pub const fn none() -> Self {
         Self {
             lost: Timestamp::MIN,
@@ -194,8 +192,8 @@ impl Sight {
         }
     }
 
-    /// We see nothing from `now` on. If the grace after the last gap is not over, this is the same gap: it began when that
-    /// one did.
+    /// We see nothing from `now` on. Within the grace after the last gap this is still the same gap, and keeps its
+    /// beginning.
     #[must_use]
     pub fn lost(self, now: Timestamp, rules: &Rules) -> Self {
         match self.regained {
@@ -211,7 +209,7 @@ impl Sight {
         }
     }
 
-    /// Whether we see what happens.
+    /// Returns whether we see what happens.
     pub const fn sees(&self) -> bool {
         self.regained.is_some()
     }
@@ -233,12 +231,12 @@ impl Sight {
 }
 
 impl PendingEviction {
-    /// Whether both are for the same taint and deadline.
+    /// True if both are for the same taint and deadline.
     pub fn is_for_the_same(&self, other: &Self) -> bool {
         self.taint == other.taint && self.deadline == other.deadline
     }
 
-    /// Whether to act at `now`, by our clock.
+    /// True if it is time to act at `now`, by our clock.
     pub fn is_due(&self, now: Timestamp) -> bool {
         self.at.is_some_and(|at| at <= now)
     }
@@ -256,8 +254,8 @@ impl PendingEviction {
     }
 }
 
-/// What becomes of `pod`, bound to its node since `bound`, on a node with `taints`. `remembered` is what its
-/// last judgement left, if that was of the same pod.
+/// Judges `pod`, bound to its node since `bound`, on a node with `taints`. `remembered` is what the last judgement of
+/// the same pod left.
 pub fn judge(
     pod: &PodView,
     bound: Moment,
@@ -280,7 +278,7 @@ pub fn judge(
     let used = used_tolerations(&pod.tolerations, taints);
     let mut stays: Vec<_> = taints.iter().zip(used).collect();
     let untolerated = stays.iter().find(|(_, used)| used.is_none());
-    // It waits for no catching up.
+    // A taint that is not tolerated needs no grace.
     let at_once = untolerated.map(|(seen, _)| {
         let start = seen.since.by_our_clock(now.ahead).max(bound).min(now.ours);
         (&seen.taint, start, Some(start))
@@ -311,17 +309,17 @@ pub fn judge(
     }
 }
 
-/// How long one stay of a taint, or of the two that are one, is tolerated.
+/// How long the pod tolerates one stay of a taint, or of the two that count as one.
 struct Term<'a> {
     kept: Tolerated,
     deadline: Timestamp,
-    /// The taint that the pod goes for.
+    /// The taint that evicts the pod.
     taint: &'a Arc<Taint>,
 }
 
 impl<'a> Term<'a> {
-    /// The toleration of the stay's taints that ends first, but no later than what is remembered of the stay (TE-5). None
-    /// where they are tolerated for ever, or not at all.
+    /// The toleration of the stay's taints that ends first, but no later than what is remembered of the stay (TE-5).
+    /// `None` if the taints are tolerated for ever, or not at all.
     fn of_stay(
         stay: &[(&'a Seen, Option<&Toleration>)],
         remembered: &[Tolerated],
@@ -345,8 +343,8 @@ impl<'a> Term<'a> {
             Some(ends(kept, &seen.taint))
         });
         let own = own.min_by_key(|term| term.deadline)?;
-        // The pod has met the taint that is remembered: not if the other one of a failed node had taken its place before
-        // the pod was bound, which the cache had not shown yet when the pod was judged.
+        // Whether the pod has met the remembered taint. It has not if the other taint of a failed node replaced the
+        // remembered one before the pod was bound, and the cache showed that too late for the last judgement.
         let was_met = |known: &Tolerated| {
             let mut since = stay.iter().map(|(seen, _)| seen.since.by_our_clock(ahead));
             since.any(|since| since <= known.since.by_our_clock(ahead) || bound < since)

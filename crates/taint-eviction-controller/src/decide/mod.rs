@@ -17,19 +17,19 @@ pub use self::deadlines::{
 pub use self::taints::{Seen, TAINTS_OF_A_FAILED_NODE, TaintMemory, seen};
 pub use self::tolerations::used_tolerations;
 
-/// Tries that follow a failed one at once. Source: `taint_eviction.go`, `retries`.
+/// Tries that follow a failed one at short intervals. Source: `taint_eviction.go`, `retries`.
 pub const RETRIES: u32 = 5;
-/// How far apart they are. Source: `taint_eviction.go`, `deletePodHandler`.
+/// The interval of these tries. Source: `taint_eviction.go`, `deletePodHandler`.
 pub const RETRY_PERIOD: Duration = Duration::from_millis(10);
-/// The wait after the last of them; doubles with each further failure.
+/// The wait after the last of these tries; doubles with each further failure.
 pub const FIRST_BACKOFF: Duration = Duration::from_millis(100);
-/// Up to here the wait doubles; from then on it is an eighth of the time that the failures have gone on, so
-/// that the end of a trouble is noticed within an eighth of its length.
+/// Up to here the wait doubles; from then on it is an eighth of the time since the first failure, so that the end of an
+/// outage is noticed within an eighth of its length.
 pub const STEADY_BACKOFF: Duration = Duration::from_secs(5);
 pub const MAX_BACKOFF: Duration = Duration::from_mins(5);
 
-/// How long to wait after the failure number `failures` (from 1) of an eviction, the first of which was
-/// `failing_for` ago (TE-10).
+/// How long to wait after failure number `failures` (from 1) of an eviction whose first failure was `failing_for` ago
+/// (TE-10).
 pub fn retry_wait(failures: u32, failing_for: Duration) -> Duration {
     let Some(backoffs) = failures.checked_sub(RETRIES + 1) else {
         return RETRY_PERIOD;
@@ -39,7 +39,7 @@ pub fn retry_wait(failures: u32, failing_for: Duration) -> Duration {
     FIRST_BACKOFF.saturating_mul(factor).min(slower)
 }
 
-/// Whether an eviction that has failed so often is overdue, for the metric and the warning (TE-10).
+/// True if an eviction with this number of failures is overdue, for the metric and the warning (TE-10).
 pub const fn is_overdue(failures: u32) -> bool {
     failures > RETRIES
 }

@@ -1,4 +1,4 @@
-//! What is remembered of the taints of nodes: since when each counts, and for how long it has stayed.
+//! The memory of the taints of nodes: since when each counts, and for how long it has stayed.
 //!
 //! | rule | function | test |
 //! |---|---|---|
@@ -13,33 +13,34 @@ use jiff::Timestamp;
 use super::deadlines::{Moment, since};
 use crate::view::Taint;
 
-/// The two taints by which the node-lifecycle controller tells a node that does not answer; it swaps them.
-/// Source: `k8s.io/api/core/v1`, `TaintNodeNotReady` and `TaintNodeUnreachable`.
+/// The two taints that the node-lifecycle controller puts on a node that does not answer; it swaps them. Source:
+/// `k8s.io/api/core/v1`, `TaintNodeNotReady` and `TaintNodeUnreachable`.
 pub const TAINTS_OF_A_FAILED_NODE: [&str; 2] =
     ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 
-/// A taint of a node and what is remembered of it for as long as it stays there (TE-5).
+/// A taint of a node, and what is remembered for as long as it stays there (TE-5).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Seen {
     pub taint: Arc<Taint>,
-    /// Since when it counts.
+    /// Since when the taint counts.
     pub since: Moment,
-    /// Which stay on the node this is: a taint that was away has another one when it is back.
+    /// The number of this stay on the node: a taint that was away gets another number when it is back.
     pub stay: u64,
-    /// The API server said, after the cache saw it last, that it is gone: if it is there again, that is another stay.
+    /// The API server said, after the cache last showed the taint, that the taint is gone: if it is back, that is
+    /// another stay.
     pub is_missing: bool,
 }
 
 /// What is remembered of the taints of all nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TaintMemory {
-    /// In order of their names, so that the same events lead to the same evictions in the same order.
+    /// Sorted by name, so that the same events lead to the same evictions in the same order.
     nodes: BTreeMap<Arc<str>, Arc<[Seen]>>,
     last_stay: u64,
 }
 
-/// What is remembered of a node that has `taints` at `now`, after `known`. A taint that was there keeps its
-/// stay, and so does the other one of [`TAINTS_OF_A_FAILED_NODE`] that takes its place (TE-5).
+/// What to remember of a node that has `taints` at `now`, after `known`. A taint that was there keeps its stay. If the
+/// other one of [`TAINTS_OF_A_FAILED_NODE`] takes its place, the stay goes on as well (TE-5).
 pub fn seen(
     known: &[Seen],
     taints: &[Taint],
@@ -71,7 +72,7 @@ pub fn seen(
     all
 }
 
-/// A taint with another value is another taint.
+/// The identity of a taint: with another value it is another taint.
 fn name(taint: &Taint) -> (&str, &str) {
     (&taint.key, &taint.value)
 }
@@ -81,7 +82,7 @@ fn tells_a_failed_node(taint: &Taint) -> bool {
 }
 
 impl TaintMemory {
-    /// `node` has `taints` at `now`.
+    /// The cache shows `taints` on `node` at `now`.
     pub fn observe(&mut self, node: &Arc<str>, taints: &[Taint], now: Timestamp) {
         let known = self.of(node);
         let last_stay = &mut self.last_stay;
@@ -96,8 +97,8 @@ impl TaintMemory {
         }
     }
 
-    /// The API server has these taints on `node` at `now`, whatever the cache says. A taint that it lacks has ended
-    /// its stay, and begins another one once the API server has it again (TE-5).
+    /// The API server has these taints on `node` at `now`, whatever the cache says. If it lacks a taint, the taint's
+    /// stay is over, and another one begins once the API server has the taint again (TE-5).
     pub fn read(&mut self, node: &Arc<str>, taints: &[Taint], now: Timestamp) {
         let known = self.of(node);
         let there: BTreeMap<_, _> = taints.iter().rev().map(|taint| (name(taint), taint)).collect();
@@ -135,7 +136,7 @@ impl TaintMemory {
         self.nodes.remove(node);
     }
 
-    /// The taints of `node`; none when nothing is known of it.
+    /// The taints of `node`; empty if nothing is known of it.
     pub fn of(&self, node: &str) -> Arc<[Seen]> {
         self.nodes.get(node).cloned().unwrap_or_default()
     }
@@ -145,7 +146,7 @@ impl TaintMemory {
         self.nodes.keys()
     }
 
-    /// Whether `node` has a taint that may evict.
+    /// Returns whether `node` has a taint that may evict.
     pub fn is_tainted(&self, node: &str) -> bool {
         self.nodes.contains_key(node)
     }

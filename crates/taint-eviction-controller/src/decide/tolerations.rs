@@ -8,9 +8,10 @@ use super::taints::Seen;
 use crate::view::{Operator, Taint, Toleration};
 
 impl Toleration {
-    /// Whether it matches `taint` (TE-2). Both have the effect `NoExecute`, or the toleration has any.
+    /// True if the toleration matches `taint` (TE-2). The effect is known to match: the taint's is `NoExecute`, the
+    /// toleration's the same or empty.
     ///
-    /// `Lt` and `Gt` count whatever our gate says: there are none but where the API server has admitted them.
+    /// `Lt` and `Gt` count whatever our gate says: they only exist where the API server has admitted them.
     pub fn tolerates(&self, taint: &Taint) -> bool {
         if !self.key.is_empty() && self.key != taint.key {
             return false;
@@ -24,7 +25,7 @@ impl Toleration {
         }
     }
 
-    /// Whether it compares numbers.
+    /// True if the toleration compares numbers.
     pub fn compares(&self) -> bool {
         matches!(self.operator, Operator::Lt | Operator::Gt)
     }
@@ -44,10 +45,10 @@ fn canonical_integer(text: &str) -> Option<i64> {
     (number.to_string() == text).then_some(number)
 }
 
-/// For each of `taints` the toleration that is used: the first that matches, in the pod's order (TE-2).
+/// For each of `taints` the toleration that is used: the first match in the pod's order (TE-2).
 ///
-/// Each toleration is held against the taints with its key alone, of which the API server lets a node have one. One
-/// without a key matches them all, and is the last.
+/// Each toleration is compared only with the taints of its key; the API server admits one per node. A toleration
+/// without a key matches all taints, so the search ends with it.
 pub fn used_tolerations<'a>(tolerations: &'a [Toleration], taints: &[Seen]) -> Vec<Option<&'a Toleration>> {
     let key = |at: usize| &*taints[at].taint.key;
     let mut by_key: Vec<_> = (0..taints.len()).collect();

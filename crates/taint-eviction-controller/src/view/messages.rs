@@ -1,4 +1,4 @@
-//! What is read of the objects in protobuf: the numbers of Kubernetes' `generated.proto`.
+//! The protobuf fields that are read, by the numbers of Kubernetes' `generated.proto`.
 
 use controller_core::informer::protobuf::{CONDITIONS, Kind, METADATA, Message};
 

@@ -1,4 +1,4 @@
-//! What is read of a pod (where it is, since when, what it tolerates) and of a node (its `NoExecute` taints).
+//! What the controller reads of a pod (its node, since when, its tolerations) and of a node (its `NoExecute` taints).
 //!
 //! | rule | code | test |
 //! |---|---|---|
@@ -28,50 +28,47 @@ pub struct PodView {
     pub uid: Uid,
     /// `spec.nodeName`.
     pub node: Arc<str>,
-    /// Those of `spec.tolerations` that can match a `NoExecute` taint, in their order; equal lists are one.
+    /// The entries of `spec.tolerations` that can match a `NoExecute` taint, in their order; equal lists share one
+    /// allocation.
     pub tolerations: Arc<Vec<Toleration>>,
-    /// When it was bound: the transition of its condition `PodScheduled`, else its creation.
+    /// When the pod was bound: the transition of its condition `PodScheduled`, else its creation.
     pub bound: Option<Timestamp>,
     /// `metadata.generation`, for the condition that is written.
     pub generation: i64,
-    /// Whether it has a deletionTimestamp.
+    /// The pod has a deletionTimestamp.
     pub deleting: bool,
 }
 
-/// What the store keeps of a node that has a `NoExecute` taint; the others are to the rules like nodes that
-/// do not exist.
+/// What the store keeps of a node that has a `NoExecute` taint. To the rules, other nodes do not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeView {
     pub key: ObjectKey,
-    /// Its `NoExecute` taints, in their order.
+    /// The `NoExecute` taints, in their order.
     pub taints: Vec<Taint>,
 }
 
 /// A taint with effect `NoExecute`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Taint {
-    /// `key`.
     pub key: Arc<str>,
-    /// `value`; empty when it has none.
+    /// Empty if the taint has none.
     pub value: Arc<str>,
-    /// `timeAdded`.
     pub time_added: Option<Timestamp>,
 }
 
 /// A toleration whose effect is `NoExecute` or empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Toleration {
-    /// `key`; empty for any.
+    /// Empty for any key.
     pub key: Arc<str>,
-    /// How keys that match go on to match.
+    /// How the values are compared once the keys match.
     pub operator: Operator,
-    /// `value`.
     pub value: Arc<str>,
-    /// `tolerationSeconds`; none is for ever.
+    /// `tolerationSeconds`; `None` is for ever.
     pub seconds: Option<i64>,
 }
 
-/// `operator` of a toleration.
+/// The `operator` of a toleration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operator {
     /// `Equal` or empty: the values are equal.

@@ -1,4 +1,4 @@
-//! What is decoded straight from the wire, and how it becomes a view.
+//! The decoded objects, and how they become views.
 
 use controller_core::informer::protobuf::Message;
 use controller_core::informer::{DecodeError, Identity, Interned, Wire, share, time};
@@ -9,7 +9,7 @@ use serde::de::IgnoredAny;
 use super::messages::{NODE, POD};
 use super::{NO_EXECUTE, NodeView, Operator, PodView, Taint, Toleration};
 
-/// What is decoded of a pod.
+/// The decoded part of a pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PodWire {
@@ -18,7 +18,7 @@ pub struct PodWire {
     status: PodStatus,
 }
 
-/// What is decoded of a node.
+/// The decoded part of a node.
 #[derive(Clone, Debug, Deserialize)]
 pub struct NodeWire {
     #[serde(default)]
@@ -94,7 +94,7 @@ impl TaintWire {
 }
 
 impl TolerationWire {
-    /// Nothing when it is for another effect.
+    /// `None` if the toleration is for another effect.
     fn kept(self) -> Option<Toleration> {
         let effect = self.effect.as_deref().unwrap_or_default();
         (effect.is_empty() || effect == NO_EXECUTE).then(|| Toleration {
@@ -149,7 +149,7 @@ impl Wire for NodeWire {
 
     const MESSAGE: Option<Message> = Some(NODE);
 
-    /// A node without `NoExecute` taints evicts nobody, as one that is gone (TE-1, TE-17).
+    /// A node without `NoExecute` taints evicts nobody, just like a node that is gone (TE-1, TE-17).
     fn is_kept(&self) -> bool {
         self.spec.taints.iter().flatten().any(TaintWire::evicts)
     }

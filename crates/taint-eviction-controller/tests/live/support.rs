@@ -1,4 +1,4 @@
-//! Nodes and pods, and our binary as a process beside them.
+//! Nodes and pods, next to our binary as a process.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -79,7 +79,7 @@ impl Cluster {
             .await;
     }
 
-    /// The same with a `timeAdded`.
+    /// Gives the node the taint with a `timeAdded`.
     pub(crate) async fn taint_added(&self, node: &str, added: Timestamp) {
         let taint = json!({"key": "k", "effect": "NoExecute", "timeAdded": added.to_string()});
         self.set_taints(node, json!([taint])).await;
@@ -105,8 +105,7 @@ impl Cluster {
         .await;
     }
 
-    /// Type, reason and message of each event that `kubectl describe pod` shows: it asks for those of the name and
-    /// the uid.
+    /// Type, reason and message of each event that `kubectl describe pod` shows, which selects by name and uid.
     pub(crate) async fn described(&self, namespace: &str, pod: &str) -> Vec<String> {
         let found = self.api_in(namespace, "Pod").get(pod).await.unwrap();
         let uid = found.metadata.uid.unwrap();
@@ -122,7 +121,7 @@ impl Cluster {
         events.into_iter().map(line).collect()
     }
 
-    /// What `kubectl describe pod` prints, its columns one space apart; `None` where there is no `kubectl`.
+    /// The output of `kubectl describe pod`, its columns one space apart; `None` without `kubectl`.
     pub(crate) async fn kubectl_describes(&self, pod: &str) -> Option<String> {
         let log = self.kubectl(&kubectl()?, &["describe", "pod", pod]).await;
         let lines = log
@@ -153,7 +152,7 @@ impl Cluster {
         self.refuse_deletes(namespace, "Pod", validation, "p-0").await;
     }
 
-    /// Grants or takes the right to delete pods, and waits until it counts.
+    /// Grants or revokes the permission to delete pods, and waits until that takes effect.
     pub(crate) async fn let_delete(&self, allowed: bool) {
         let mut rules = CHART.rules();
         if !allowed {
@@ -162,7 +161,7 @@ impl Cluster {
         self.grant(rules).await;
     }
 
-    /// When we deleted each pod; there are `count`.
+    /// When we deleted each pod; waits for `count` pods.
     pub(crate) async fn deleted_at(&self, count: usize) -> Deletes {
         let all = async || {
             let deletes = self.requests().into_iter();
@@ -189,7 +188,7 @@ impl Cluster {
 pub(crate) struct Deletes(BTreeMap<String, Timestamp>);
 
 impl Deletes {
-    /// How late each pod of this prefix went that was to go at `due`.
+    /// How late each pod with this prefix was deleted that was due at `due`.
     pub(crate) fn lags(&self, prefix: &str, due: Timestamp) -> Vec<(&str, SignedDuration)> {
         let prefix = format!("{prefix}-");
         let these = self.0.iter().filter(|(name, _)| name.starts_with(&prefix));
@@ -209,7 +208,7 @@ pub(crate) fn seconds_after(time: Timestamp, seconds: u64) -> Timestamp {
     saturating_add(time, Duration::from_secs(seconds))
 }
 
-/// No pod went early, and none later than `within` says.
+/// Asserts that no pod went early, and none later than `within`.
 pub(crate) fn assert_prompt(lags: &[(&str, SignedDuration)], within: SignedDuration) {
     assert!(!lags.is_empty(), "nobody went");
     let off = lags.iter().filter(|(_, lag)| lag.is_negative() || *lag > within);

@@ -1,4 +1,4 @@
-//! Nodes and pods on the embedded API server, and our loop beside them. Time is tokio's, paused.
+//! Nodes and pods on the embedded API server, next to our loop. Time is tokio's, paused.
 
 use serde_json::{Value, json};
 use taint_eviction_controller::TaintEvictionController;
@@ -8,7 +8,7 @@ pub(crate) const PENDING: &str = "taint_eviction_controller_pending_evictions";
 pub(crate) const DELETIONS: &str = "taint_eviction_controller_pod_deletions_total";
 pub(crate) const CANCELLED: &str = "taint_eviction_controller_cancelled_evictions_total";
 
-// They are not what these tests are about.
+// No limits: they are not what these tests are about.
 harness::world!(TaintEvictionController, &PODS, limits: (0.0, 0));
 
 /// How long a pod tolerates the taint `k`.
@@ -35,7 +35,7 @@ impl World {
         world
     }
 
-    /// With the node `n`, and so many pods on it.
+    /// With the node `n`, and `count` pods on it.
     pub(crate) fn with_pods(count: usize, tolerates: For) -> Self {
         let world = Self::with_nodes(["n"]);
         world.pods(count, "n", tolerates);
@@ -51,7 +51,7 @@ impl World {
         self.set_taints(node, json!([{ "key": "k", "effect": "NoExecute" }]));
     }
 
-    /// The same with a `timeAdded`, so many seconds from now.
+    /// Gives the node the taint with a `timeAdded`, `seconds` from now.
     pub(crate) fn taint_added(&self, node: &str, seconds: i64) {
         let added = self.seconds(seconds);
         let taints = json!([{ "key": "k", "effect": "NoExecute", "timeAdded": added }]);
@@ -91,7 +91,7 @@ impl World {
         (0..count).for_each(|number| self.pod(&format!("{node}-{number:04}"), node, tolerates));
     }
 
-    /// The names of the pods that we asked to delete, in order.
+    /// The names of the pods in our deletes, in order.
     pub(crate) fn deletes(&self) -> Vec<String> {
         let deletes = self
             .server
@@ -106,7 +106,7 @@ impl World {
         reads.only(|request| request.verb == Verb::Get).len()
     }
 
-    /// How many events were published more than once.
+    /// The number of events published more than once.
     pub(crate) fn repeated_events(&self) -> usize {
         let events = self.server.list(&EVENTS);
         events.iter().filter(|event| !event["series"].is_null()).count()

@@ -1,8 +1,8 @@
-//! A cluster of Jobs that nobody runs, and our binary as a process beside it.
+//! A cluster of Jobs that nobody runs, next to our binary as a process.
 //!
-//! The API server alone holds a Job that is deleted in the foreground until a garbage collector has taken what
-//! it owns. So a Job counts as deleted when it has a deletionTimestamp, which the API server sets in whole
-//! seconds, as a finish has them here: what is early by a moment shows.
+//! Without a garbage collector, the API server keeps a Job that is deleted in the foreground. So a Job counts as
+//! deleted once it has a deletionTimestamp. The API server sets that in whole seconds, and so do finishes here: a
+//! delete that is early by a moment shows.
 
 use futures::{StreamExt, stream};
 use harness::cluster::{now, whole};
@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 
 pub(crate) use harness::{QUICK_LEASE, Replica, SOON};
 
-/// What shows that Jobs are kept.
+/// The Job whose refused delete shows that Jobs are kept.
 pub(crate) const PROBE: &str = "probe";
-/// What a delete may be late on a busy machine.
+/// How late a delete may be on a busy machine.
 const LATE: SignedDuration = SignedDuration::from_secs(5);
 
 /// How a Job ended.
@@ -35,20 +35,20 @@ impl Cluster {
         self.create(job("default", name, ttl)).await
     }
 
-    /// Finishes a Job as the Job controller does, `ago` seconds before now; when that was.
+    /// Finishes a Job as the Job controller does, `ago` seconds before now; returns when.
     pub(crate) async fn finish(&self, name: &str, how: Finish, ago: i64) -> Timestamp {
         let finish = whole(now()) - SignedDuration::from_secs(ago);
         self.merge_status("Job", name, finished(how, finish)).await;
         finish
     }
 
-    /// A Job of this ttl that has finished just now.
+    /// Makes a Job with this ttl that has finished just now.
     pub(crate) async fn finished_job(&self, name: &str, ttl: i32) -> Timestamp {
         self.job(name, Some(ttl)).await;
         self.finish(name, Finish::Complete, 0).await
     }
 
-    /// So many Jobs without a ttl left, a few at a time.
+    /// Makes `count` Jobs whose ttl has passed, a few at a time.
     pub(crate) async fn finished_jobs(&self, prefix: &str, count: usize) {
         let jobs = stream::iter(0..count).for_each_concurrent(16, async |number| {
             self.finished_job(&format!("{prefix}-{number}"), 0).await;
@@ -67,7 +67,7 @@ impl Cluster {
         job.metadata.deletion_timestamp.map(|time| time.0)
     }
 
-    /// Waits until a Job is deleted; when that was.
+    /// Waits until a Job is deleted; returns when.
     pub(crate) async fn until_deleted(&self, name: &str) -> Timestamp {
         let what = format!("the Job {name} is deleted");
         soon(&what, async || self.deleted(name).await).await
@@ -86,7 +86,7 @@ impl Cluster {
         self.keep_jobs_but("").await;
     }
 
-    /// The same, but for the Job of this name.
+    /// Has admission refuse every delete of a Job except the Job of this name, and waits until it does.
     pub(crate) async fn keep_jobs_but(&self, name: &str) {
         self.job(PROBE, None).await;
         let validation = json!({
@@ -97,7 +97,7 @@ impl Cluster {
         self.refuse_deletes("default", "Job", validation, PROBE).await;
     }
 
-    /// The one event of this reason on a Job, as soon as it is there.
+    /// The one event with this reason on a Job, as soon as it exists.
     pub(crate) async fn event(&self, job: &str, reason: &str) -> Event {
         let events: Api<Event> = Api::default_namespaced(self.control_plane.client());
         let of_job = format!("regarding.kind=Job,regarding.name={job},reason={reason}");
@@ -121,7 +121,7 @@ pub(crate) fn job(namespace: &str, name: &str, ttl: Option<i32>) -> Value {
     })
 }
 
-/// The status of a Job that has finished then.
+/// The status of a Job that finished at `finish`.
 pub(crate) fn finished(how: Finish, finish: Timestamp) -> Value {
     let conditions = match how {
         Finish::Complete => ["SuccessCriteriaMet", "Complete"],

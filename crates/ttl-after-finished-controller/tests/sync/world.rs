@@ -1,4 +1,4 @@
-//! Jobs on the embedded API server, and our loop beside it. Time is tokio's, paused.
+//! Jobs on the embedded API server, next to our loop. Time is tokio's, paused.
 
 use serde_json::{Value, json};
 use testkit::embedded::JOBS;
@@ -7,19 +7,19 @@ use ttl_after_finished_controller::TtlAfterFinishedController;
 harness::world!(TtlAfterFinishedController, &JOBS);
 
 impl World {
-    /// With a Job that finished so many seconds from now.
+    /// With a Job that finishes `seconds` from now.
     pub(crate) fn with_finished_job(name: &str, ttl: i64, seconds: i64) -> Self {
         let world = Self::new();
         world.finished_job(name, ttl, seconds);
         world
     }
 
-    /// A Job with this ttl that has not finished.
+    /// Creates a Job with this ttl that has not finished.
     pub(crate) fn job(&self, name: &str, ttl: impl Into<Option<i64>>) {
         self.insert(job(name, ttl.into()));
     }
 
-    /// It finished so many seconds from now.
+    /// Finishes the Job, `seconds` from now.
     pub(crate) fn finish(&self, name: &str, seconds: i64) {
         let at = self.seconds(seconds);
         self.edit(name, |job| {
@@ -39,7 +39,6 @@ impl World {
     }
 }
 
-/// A Job with this ttl.
 pub(crate) fn job(name: &str, ttl: Option<i64>) -> Value {
     let pod = json!({ "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }] });
     json!({

@@ -1,4 +1,4 @@
-//! A cluster of bare nodes, and our binary as a process beside it.
+//! A cluster of bare nodes, next to our binary as a process.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,7 +15,7 @@ pub(crate) const TTL: &str = "node.alpha.kubernetes.io/ttl";
 harness::cluster!("ttl-controller");
 
 impl Cluster {
-    /// With so many nodes.
+    /// With the nodes numbered `numbers`.
     pub(crate) async fn with_nodes(numbers: Range<usize>, ttl: Option<&str>) -> Self {
         let cluster = Self::new().await;
         cluster.add(numbers, ttl).await;
@@ -36,7 +36,7 @@ impl Cluster {
         }
     }
 
-    /// How many nodes carry which value; `none` for those without.
+    /// The number of nodes per value; `none` for those without.
     pub(crate) async fn carried(&self) -> BTreeMap<String, usize> {
         let mut carried = BTreeMap::new();
         let nodes = self.api("Node").list_metadata(&ListParams::default()).await;

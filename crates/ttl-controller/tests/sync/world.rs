@@ -1,4 +1,4 @@
-//! A cluster of nodes on the embedded API server, and our loop beside it. Time is tokio's, paused.
+//! A cluster of nodes on the embedded API server, next to our loop. Time is tokio's, paused.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,7 +25,7 @@ impl World {
         world
     }
 
-    /// A removal, while `manager` puts the annotation of one node back whenever it is gone.
+    /// Starts a removal, while `manager` puts the annotation of one node back whenever it is gone.
     pub(crate) fn start_removal_against(&self, manager: &'static str, number: usize) -> Running {
         // Time for the rival between two passes.
         let late = Fault::Delay(Duration::from_secs(1));
@@ -79,7 +79,7 @@ impl World {
         manager_of(&fields, &["f:metadata", "f:annotations", &format!("f:{TTL}")]).unwrap()
     }
 
-    /// How many nodes carry which value; `none` for those without.
+    /// The number of nodes per value; `none` for those without.
     pub(crate) fn carried(&self) -> BTreeMap<String, usize> {
         let mut carried = BTreeMap::new();
         for value in carried_by(&self.server).into_values() {
@@ -88,7 +88,7 @@ impl World {
         carried
     }
 
-    /// The same after so many seconds.
+    /// The number of nodes per value, after this number of seconds.
     pub(crate) async fn carried_after(&self, seconds: u64) -> BTreeMap<String, usize> {
         self.pass(seconds).await;
         self.carried()
@@ -108,7 +108,7 @@ impl World {
         self.ours().to("nodes").only(|request| !request.verb.is_write())
     }
 
-    /// The next writes to nodes meet this.
+    /// The next `count` writes to nodes meet `fault`.
     pub(crate) fn fail_writes(&self, count: usize, fault: Fault) {
         let is_write = |request: &Request| request.verb.is_write() && request.resource == "nodes";
         self.fail_those(count, is_write, fault);
@@ -127,7 +127,7 @@ pub(crate) fn node(number: usize, ttl: Option<&str>) -> Value {
     })
 }
 
-/// What each node carries; `none` where it has no annotation.
+/// The value of each node; `none` if it has no annotation.
 pub(crate) fn carried_by(server: &Server) -> BTreeMap<String, String> {
     let nodes = server.list(&NODES).into_iter();
     let ttl = |node: &Value| {

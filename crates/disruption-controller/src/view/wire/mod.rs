@@ -1,4 +1,4 @@
-//! What is decoded straight from the wire, and how it becomes a view.
+//! The decoded objects, and how they become views.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use super::{
 use crate::labels::Labels;
 use crate::selector::{Selector, SelectorWire};
 
-/// What the API server fills in for `spec.replicas`.
+/// The API server's default of `spec.replicas`.
 const DEFAULT_REPLICAS: i64 = 1;
 
-/// What is decoded of a pod.
+/// The decoded part of a pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PodWire {
@@ -30,7 +30,7 @@ pub struct PodWire {
     status: PodStatusWire,
 }
 
-/// What is decoded of a budget.
+/// The decoded part of a budget.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PdbWire {
@@ -39,7 +39,7 @@ pub struct PdbWire {
     status: PdbStatusWire,
 }
 
-/// What is decoded of a workload.
+/// The decoded part of a workload.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct WorkloadWire {
@@ -135,7 +135,7 @@ impl Wire for PodWire {
     fn into_view(self, pod: Identity) -> Result<PodView, DecodeError> {
         let mut metadata = self.metadata;
         let conditions = self.status.conditions.unwrap_or_default();
-        // The first of a type counts, as upstream has it.
+        // The first condition of a type counts, as upstream.
         let true_one = |kind: &str| {
             let first = conditions.iter().find(|condition| condition.kind == kind);
             first.filter(|condition| condition.status == "True")
@@ -233,8 +233,8 @@ impl PdbStatusWire {
     }
 }
 
-/// When an eviction was approved. One without a time was never; a time that cannot be represented lies so far
-/// ahead that the pod is not believed to stay.
+/// When an eviction was approved. An entry without a time counts as long over; a time that cannot be represented lies
+/// so far in the future that the pod is not expected to stay.
 fn approval(since: Option<&str>) -> Timestamp {
     since.map_or(Timestamp::MIN, |text| text.parse().unwrap_or(Timestamp::MAX))
 }

@@ -137,7 +137,7 @@ fn a_status_is_read_as_far_as_it_is_ours() {
         ("a", at("2026-01-01T00:00:00Z")),
         ("b", Timestamp::MIN),
         ("c", at("0001-01-01T00:00:00Z")),
-        // Not believed to stay: it may be on its way for ever.
+        // Not expected to stay: the pod may be on its way for ever.
         ("d", Timestamp::MAX),
     ];
     assert_eq!(

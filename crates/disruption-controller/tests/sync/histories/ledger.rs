@@ -1,4 +1,4 @@
-//! What the rules make of what there is, computed from scratch: the controller's own code has no part in it.
+//! What the rules demand of the existing objects, computed from scratch, without the controller's own code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use testkit::embedded::{PODS, Server};
 use crate::budget::Numbers;
 use crate::world::WORKLOADS;
 
-/// What there is, as somebody sees it.
+/// The existing objects, as one observer sees them.
 #[derive(Debug, Default)]
 pub(super) struct Sight {
     pub(super) pods: BTreeMap<String, Value>,
@@ -25,8 +25,8 @@ pub(super) struct Owner {
     uid: String,
 }
 
-/// What one controller adds to the expected pods: so many, by the uid of whom they are counted for, or nothing. A read of
-/// a `/scale` answers so.
+/// What one controller adds to the expected pods: the uid of the scaled object, and its number; or nothing. The same
+/// shape as the answer to a read of a `/scale`.
 pub(super) type Share = Option<(String, i64)>;
 
 impl Owner {
@@ -39,13 +39,13 @@ fn is_healthy(pod: &Value) -> bool {
     condition(pod, "Ready")["status"] == "True" && !is_deleting(pod)
 }
 
-/// For whom how many pods are expected that this workload controls.
+/// The workload's uid, and the number of pods that it wants itself.
 fn own(workload: &Value) -> (String, i64) {
     (uid(workload), workload["spec"]["replicas"].as_i64().unwrap_or(1))
 }
 
 impl Sight {
-    /// All that there is.
+    /// Everything on the server.
     pub(super) fn of(server: &Server) -> Self {
         let pods = server.list(&PODS).into_iter();
         let workloads = WORKLOADS.into_iter().flat_map(|resource| {
@@ -66,14 +66,14 @@ impl Sight {
             .filter(|(_, pod)| matches(selector, &pod["metadata"]["labels"]))
     }
 
-    /// The pod of this name, if the budget is about it.
+    /// The pod of this name, if it belongs to the budget.
     pub(super) fn pod_of(&self, pdb: &Value, name: &str) -> Option<&Value> {
         let pod = self.pods.get(name)?;
         matches(&pdb["spec"]["selector"], &pod["metadata"]["labels"]).then_some(pod)
     }
 
-    /// The numbers that a budget may get, `going` of its healthy pods left out; none where it cannot be computed.
-    /// `ask` tells what a read of a `/scale` may have said: several answers where nobody knows which one was used.
+    /// The numbers that a budget may get, without `going` of its healthy pods; `None` if it cannot be computed. `ask`
+    /// returns what a read of a `/scale` may have said: several answers if nobody knows which one was used.
     pub(super) fn numbers(
         &self,
         pdb: &Value,
@@ -110,7 +110,7 @@ impl Sight {
             .collect()
     }
 
-    /// The sums that the controllers of these pods may want together; none where one of them is not to be found.
+    /// The sums that the controllers of these pods may want together; `None` if one of them cannot be found.
     fn wanted(&self, pods: &[&Value], ask: impl Fn(&Owner) -> Vec<Share>) -> BTreeSet<Option<i64>> {
         let owners: BTreeSet<Owner> = pods.iter().filter_map(|pod| Owner::of(pod)).collect();
         let mut sums = BTreeSet::from([Some(BTreeMap::new())]);
@@ -134,7 +134,7 @@ impl Sight {
         sums.into_iter().map(|sum| sum.map(total)).collect()
     }
 
-    /// What a controller may add; an error is one that nobody could ask about.
+    /// What a controller may add; an error for one that nobody could query.
     fn shares(&self, owner: &Owner, ask: &impl Fn(&Owner) -> Vec<Share>) -> Vec<Result<Share, ()>> {
         let asked = |owner: &Owner| {
             let answers = ask(owner).into_iter();
@@ -159,7 +159,7 @@ impl Sight {
             .collect()
     }
 
-    /// The pods of a budget whose controller is nowhere, by name; those left out whose siblings all go, too.
+    /// The pods, by name, whose controller does not exist, except those whose siblings all terminate, too.
     pub(super) fn orphans(&self, pdb: &Value) -> Vec<&String> {
         let lost = |pod: &Value| Owner::of(pod).filter(|owner| self.held(owner).is_none());
         let stays = self.pods_of(pdb).filter(|(_, pod)| !is_deleting(pod));
@@ -176,7 +176,7 @@ impl Sight {
         workload.filter(|workload| uid(workload) == owner.uid)
     }
 
-    /// How many pods of a budget that would count as healthy are on their way, where `is_on_its_way` says so.
+    /// The number of a budget's pods that would count as healthy and, by `is_on_its_way`, are about to go.
     pub(super) fn going(&self, pdb: &Value, is_on_its_way: impl Fn(&str, &str, &Value) -> bool) -> i64 {
         let going = approved(pdb).filter(|(name, since)| {
             let pod = self.pod_of(pdb, name);
@@ -193,7 +193,7 @@ pub(super) fn approved(pdb: &Value) -> impl Iterator<Item = (&str, &str)> {
     entries.map(|(name, since)| (name.as_str(), since.as_str().unwrap_or_default()))
 }
 
-/// So many pods, or so many percent of these, rounded up.
+/// An amount in pods, or in percent of `of`, rounded up.
 fn part(amount: &Value, of: i64) -> Option<i64> {
     let percent = || amount.as_str()?.strip_suffix('%')?.parse::<i64>().ok();
     amount.as_i64().or_else(|| Some((of * percent()? + 99) / 100))

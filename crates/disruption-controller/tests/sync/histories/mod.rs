@@ -1,9 +1,9 @@
 //! Histories drawn from seeds: `cargo xtask fault --suite disruption-controller --seed N` repeats one.
 //!
 //! ```text
-//! steps               what happens, drawn and done
-//! ledger ── tap       what the rules make of what there is; what a process was shown of it
-//! suite ── sabotage   what may be written, and what must have been; bugs that must show
+//! steps                  what happens, drawn and done
+//! ledger ── tap          what the rules demand of the existing objects; what a process was shown of them
+//! suite ── seeded_bugs   what may be written, and what must have been; bugs that must be found
 //! ```
 
 mod ledger;

@@ -9,11 +9,11 @@ use serde_json::Value;
 use super::suite::Budgets;
 
 harness::seeded_bugs! { Budgets;
-    // A status is written whatever has become of the budget since it was read.
+    // A status is written whatever has happened to the budget since it was read.
     a_patch_without_the_version_is_found:
         found(forgets_the_version, 6, "it overwrites the approved eviction of");
     a_forgotten_retry_is_found: found_with_faults(forgets_to_retry, 161, "after the last fault");
-    // What cannot be computed allows what it allowed before.
+    // A budget that cannot be computed allows what it allowed before.
     a_fail_safe_that_keeps_the_old_number_is_found: found(|env| edited(env, |_, write| {
         if let Some(status) = write["status"].as_object_mut()
             && status["conditions"][0]["reason"] == "SyncFailed"

@@ -1,5 +1,6 @@
-//! What happens to two budgets and their pods, drawn and done. The cluster that the steps ask for does not depend on which
-//! evictions the controller let pass: it is kept beside the server, and what was evicted is brought back.
+//! What happens to two budgets and their pods, drawn and done. The cluster that the steps request must not depend on
+//! which evictions the controller let pass: the requested pods are kept apart from the server, and evicted ones are
+//! brought back.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +23,7 @@ use crate::budget::definition;
 use crate::world::{pdb, pod as pod_of, ready, resource, workload as workload_of};
 
 const BUDGETS: usize = 2;
-/// Kind of each workload, and which one controls it.
+/// The kind of each workload, and the index of the one that controls it.
 const WORKLOADS: [(&str, Option<usize>); 6] = [
     ("Deployment", None),
     ("ReplicaSet", Some(0)),
@@ -33,7 +34,7 @@ const WORKLOADS: [(&str, Option<usize>); 6] = [
 ];
 const APPS: [&str; 2] = ["a", "b"];
 
-/// What the steps asked for.
+/// What the steps requested.
 #[derive(Default)]
 pub(super) struct Asked {
     pods: BTreeMap<String, Wanted>,
@@ -42,26 +43,26 @@ pub(super) struct Asked {
     evictions: JoinSet<()>,
 }
 
-/// A pod that the steps asked for.
+/// A pod that the steps requested.
 struct Wanted {
     labels: Value,
     ready: bool,
-    /// To a node, so that its deletion takes its time.
+    /// Bound to a node, so that its deletion takes its time.
     bound: bool,
     owner: Option<Value>,
     terminating: bool,
-    /// The uid that it has, while nobody evicts it.
+    /// The uid of the pod, until it is evicted.
     uid: String,
 }
 
 impl Asked {
-    /// The steps are over: nobody evicts any more, and the cluster becomes what they asked for.
+    /// The steps are over: evictions stop, and the cluster becomes what they requested.
     pub(super) fn rest(&mut self, server: &Server) {
         self.evictions.abort_all();
         self.replace(server);
     }
 
-    /// Changes a pod, be it there or evicted.
+    /// Changes a pod, whether it exists or was evicted.
     fn change(&mut self, server: &Server, pod: &str, change: impl FnOnce(&mut Wanted)) {
         let Some(wanted) = self.pods.get_mut(pod) else {
             return;
@@ -77,7 +78,7 @@ impl Asked {
         });
     }
 
-    /// Brings back what somebody evicted.
+    /// Brings back the pods that were evicted.
     fn replace(&mut self, server: &Server) {
         for (name, wanted) in &mut self.pods {
             let is_there = find(server, &PODS, name)
@@ -95,7 +96,7 @@ impl Asked {
     fn evict(&mut self, server: &Server, name: String) {
         let pods: Api<Pod> = Api::namespaced(server.client_as("drain/test"), "default");
         self.evictions.spawn(async move {
-            // It may be refused, or meet a fault.
+            // The eviction may be refused, or meet a fault.
             let _ = pods.evict(&name, &EvictParams::default()).await;
         });
     }
@@ -128,7 +129,7 @@ pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Scripted<Budget
         })
         .collect();
     steps.sort_by_key(|step| step.time);
-    // Evictions come close upon changes, and upon each other: then they meet statuses that are being written.
+    // Evictions follow closely on changes and on each other, so that they meet status writes in flight.
     for at in 0..steps.len() {
         for _ in 0..draw.pick(&[0, 0, 0, 1, 2]) {
             let time = steps[at].time + Duration::from_millis(draw.pick(&[0, 3, 60]));
@@ -196,7 +197,7 @@ fn amount(draw: &mut Draw) -> Value {
     json!({ field: draw.pick(&[number, percent]) })
 }
 
-/// Mostly those pods that no other budget has: the Eviction API refuses those that several have.
+/// Mostly pods that no other budget selects: the Eviction API refuses pods that several select.
 fn selector(draw: &mut Draw, budget: usize) -> Value {
     let one = |expression: Value| json!({ "matchExpressions": [expression] });
     let (app, other) = (APPS[budget % APPS.len()], APPS[(budget + 1) % APPS.len()]);
@@ -211,14 +212,14 @@ fn selector(draw: &mut Draw, budget: usize) -> Value {
     }
 }
 
-/// A workload comes, in the place of the one that has its number.
+/// Creates a workload, in the place of the one with its number.
 fn workload(number: usize, replicas: i64) -> Scripted<Budgets> {
     let (kind, above) = WORKLOADS[number];
     let says = format!("{kind} {number} comes anew and wants {replicas} pods");
     step(says, move |Budgets { asked, .. }: &mut Budgets, server| {
         delete(server, resource(kind), &workload_name(number));
         let above = above.and_then(|above| asked.workloads.get(&above));
-        // Nobody may have defined its kind.
+        // Its kind may not be defined.
         if let Ok(made) = server.insert(workload_of(kind, &workload_name(number), replicas, above)) {
             asked.workloads.insert(number, made);
         }
@@ -233,7 +234,7 @@ fn scale(number: usize, replicas: i64) -> Scripted<Budgets> {
     })
 }
 
-/// A pod comes, in the place of the one that has its number.
+/// Creates a pod, in the place of the one with its number.
 fn pod(draw: &mut Draw, pod: String) -> Scripted<Budgets> {
     // A Deployment has no pods of its own.
     let workload = draw.number(1..WORKLOADS.len());
@@ -262,7 +263,7 @@ fn pod(draw: &mut Draw, pod: String) -> Scripted<Budgets> {
     })
 }
 
-/// The kubelet tells whether it is ready.
+/// The kubelet sets the pod's readiness.
 fn become_ready(pod: String, ready: bool) -> Scripted<Budgets> {
     let says = format!("{pod} is {}", if ready { "ready" } else { "not ready" });
     step(says, move |budgets: &mut Budgets, server| {
@@ -279,7 +280,7 @@ fn relabel(pod: String, labels: Value) -> Scripted<Budgets> {
     })
 }
 
-/// Its deletion begins and does not end.
+/// The pod's deletion begins and does not end.
 fn terminate_pod(pod: String) -> Scripted<Budgets> {
     let says = format!("the deletion of {pod} begins");
     step(says, move |budgets: &mut Budgets, server| {
@@ -290,7 +291,7 @@ fn terminate_pod(pod: String) -> Scripted<Budgets> {
     })
 }
 
-/// It goes at once.
+/// The pod is gone at once.
 fn delete_pod(pod: String) -> Scripted<Budgets> {
     let says = format!("{pod} is deleted");
     step(says, move |budgets: &mut Budgets, server| {
@@ -299,7 +300,7 @@ fn delete_pod(pod: String) -> Scripted<Budgets> {
     })
 }
 
-/// A budget comes, in the place of the one that has its number.
+/// Creates a budget, in the place of the one with its number.
 fn budget(draw: &mut Draw, budget: usize) -> Scripted<Budgets> {
     let mut spec = amount(draw);
     spec["selector"] = selector(draw, budget);
@@ -325,7 +326,7 @@ fn select(budget: String, selector: Value) -> Scripted<Budgets> {
     })
 }
 
-/// Somebody asks the Eviction API.
+/// Somebody calls the Eviction API.
 fn evict(pod: String) -> Scripted<Budgets> {
     let says = format!("somebody evicts {pod}");
     step(says, move |budgets: &mut Budgets, server| {
@@ -333,7 +334,7 @@ fn evict(pod: String) -> Scripted<Budgets> {
     })
 }
 
-/// The Eviction API approves, and dies before it deletes: what it does to the budget and the pod before that.
+/// The Eviction API approves, and dies before it deletes: what it has written to the budget and the pod by then.
 fn approve(pod: String) -> Scripted<Budgets> {
     let says = format!("the eviction of {pod} is approved and does not come");
     step(says, move |_, server| {

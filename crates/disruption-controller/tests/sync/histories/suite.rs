@@ -20,7 +20,7 @@ use super::steps::{self, Asked};
 use super::tap::{Notes, tapped};
 use crate::budget::Numbers;
 
-/// How long a pod that somebody wanted to go may stay (DIS-15).
+/// How long a pod marked for disruption may stay before the mark is stale (DIS-15).
 const STALE_AFTER: Duration = Duration::from_mins(2);
 
 #[derive(Default)]
@@ -51,7 +51,7 @@ impl Scene for Budgets {
         tapped(life.client.clone(), Clock::starting_at(life.now), &self.notes)
     }
 
-    /// Which evictions passed depends on what held the controller up: what they took is brought back first.
+    /// Which evictions passed depends on the controller's delays: first, evicted pods are brought back.
     fn settled(&mut self, server: &Server) -> Result<(), String> {
         self.asked.rest(server);
         let sight = Sight::of(server);
@@ -69,7 +69,7 @@ impl Scene for Budgets {
         let told = |pdb: &Value| {
             let condition = condition(pdb, "DisruptionAllowed");
             let says = ["status", "reason", "message"].map(|field| text(&condition[field]));
-            // The other numbers of one that cannot be computed are those of some time before.
+            // If a budget cannot be computed, its other numbers are from some time before.
             let numbers = (says[1] != "SyncFailed").then(|| Numbers::of(&pdb["status"]));
             format!("{numbers:?} {}", says.join(" "))
         };
@@ -87,7 +87,7 @@ impl Scene for Budgets {
 }
 
 impl Budgets {
-    /// No status is written that allows too much, or that undoes an approved eviction.
+    /// Forbids a status that allows too much, or that undoes an approved eviction.
     fn permits_status(&self, server: &Server, write: &Request) -> Result<(), String> {
         let pdb = accepting(server, &POD_DISRUPTION_BUDGETS, write, &write.body["metadata"]);
         let Some(pdb) = pdb else {
@@ -103,7 +103,7 @@ impl Budgets {
     }
 }
 
-/// Only a condition that is stale is reset, and nothing else of the pod.
+/// Permits a reset of a stale condition, and of nothing else in the pod.
 fn permits_reset(server: &Server, write: &Request) -> Result<(), String> {
     let Some(pod) = accepting(server, &PODS, write, &write.body["metadata"]) else {
         return Ok(());
@@ -115,21 +115,21 @@ fn permits_reset(server: &Server, write: &Request) -> Result<(), String> {
     }
 }
 
-/// Since when somebody wants the pod to go.
+/// Since when the pod is marked for disruption.
 fn wanted_since(pod: &Value) -> Option<Timestamp> {
     let target = condition(pod, "DisruptionTarget");
     let since = target["lastTransitionTime"].as_str()?.parse().unwrap();
     (target["status"] == "True").then_some(since)
 }
 
-/// Whether the status of a budget is what the rules make of all that there is.
+/// Checks that the status of a budget is what the rules demand of everything that exists.
 fn says_it_all(sight: &Sight, pdb: &Value) -> Result<(), String> {
     let nobody = |_: &Owner| -> Vec<Share> { vec![None] };
     let [numbers] = *sight.numbers(pdb, 0, nobody) else {
         return Err("there is one truth alone".to_owned());
     };
     let (status, condition) = (&pdb["status"], condition(pdb, "DisruptionAllowed"));
-    // One that cannot be computed keeps what it remembers.
+    // A budget that cannot be computed keeps its entries.
     if numbers.is_some() && approved(pdb).next().is_some() {
         return Err(format!(
             "evictions are still remembered: {}",

@@ -1,5 +1,5 @@
-//! Listens in on what one process of the controller is shown, and judges each status at the moment when it is sent:
-//! by what was delivered until then, and by nothing else.
+//! Listens in on what one process of the controller is shown, and judges each status when it is sent, only by what was
+//! delivered until then.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use super::ledger::{Owner, Share, Sight, approved};
 use crate::budget::Numbers;
 use crate::world::WORKLOADS;
 
-/// How long an answer about a `/scale` may be used: two seconds, those that the slowest read beside it may take, and
-/// some room.
+/// How long an answer about a `/scale` may be used: two seconds, the duration of the slowest read next to it, and some
+/// room.
 const ANSWER_SERVES: Duration = Duration::from_secs(10);
 /// How long an approved eviction may take (DIS-6).
 const DELETION_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// What is held of the statuses that were sent, by their bodies.
+/// The statuses that were sent, by their bodies.
 pub(super) type Notes = Arc<Mutex<HashMap<String, Sent>>>;
 
 /// A status that was sent.
 #[derive(Clone, Debug)]
 pub(super) struct Sent {
-    /// The approved evictions that its sender knew of: pod and time.
+    /// The approved evictions that its sender knew: pod and time.
     pub(super) known: BTreeSet<(String, String)>,
     /// What is wrong with it.
     pub(super) judged: Result<(), String>,
@@ -55,7 +55,7 @@ struct Tap {
 enum Subject {
     Watch(String),
     List(String),
-    /// A list as a stream, and what it has told so far.
+    /// A list as a stream, and the items so far.
     Stream(String, Vec<Value>),
     Scale(String, String),
     /// A budget of this name after a write.
@@ -63,7 +63,7 @@ enum Subject {
     Other,
 }
 
-/// `client`, listened in on; `clock` is the process's.
+/// `client` with a tap; `clock` is the process's.
 pub(super) fn tapped(client: Client, clock: Clock, notes: &Notes) -> Client {
     let tap = Tap {
         clock,
@@ -120,7 +120,7 @@ impl Subject {
 }
 
 impl Tap {
-    /// Takes in what has arrived of an answer, as far as it is whole.
+    /// Takes in the complete parts of an answer that has arrived so far.
     fn show(&mut self, subject: &mut Subject, code: u16, arrived: &mut Vec<u8>) {
         if let (Subject::Watch(resource), 200) = (&mut *subject, code) {
             for (kind, object) in watch_events(arrived) {
@@ -174,7 +174,7 @@ impl Tap {
         }
     }
 
-    /// Of the objects of this resource those that `stays` names are left.
+    /// Drops the objects of this resource except those that `stays` names.
     fn retain(&mut self, resource: &str, stays: impl Fn(&String) -> bool) {
         match resource {
             "pods" => self.sight.pods.retain(|name, _| stays(name)),
@@ -217,7 +217,7 @@ impl Tap {
         }
     }
 
-    /// A write of the status of the budget of this name is sent.
+    /// Judges a write of the status of the budget of this name.
     fn judge(&self, name: &str, write: &Value) -> Sent {
         let base = write["metadata"]["resourceVersion"].as_str();
         let versions = self.budgets.get(name);
@@ -226,7 +226,7 @@ impl Tap {
             None => versions.last_key_value().map(|(_, newest)| newest),
         });
         let Some(pdb) = pdb else {
-            // A deleted budget: the API server knows.
+            // The budget is deleted; the API server will refuse the write.
             return Sent {
                 known: BTreeSet::new(),
                 judged: Err("its sender was never shown the budget, or was shown that it is gone".to_owned()),
@@ -241,7 +241,7 @@ impl Tap {
         }
     }
 
-    /// No more is allowed than what was delivered allows.
+    /// Checks that no more is allowed than the delivered objects allow.
     fn judge_numbers(&self, pdb: &Value, write: &Value) -> Result<(), String> {
         let held = &pdb["status"]["disruptionsAllowed"];
         let allowed = write["status"].get("disruptionsAllowed").unwrap_or(held);
@@ -263,7 +263,7 @@ impl Tap {
         Ok(())
     }
 
-    /// No approved eviction is forgotten that may still come.
+    /// Checks that no approved eviction is forgotten that may still happen.
     fn judge_entries(&self, pdb: &Value, write: &Value) -> Result<(), String> {
         let dropped = write["status"].get("disruptedPods");
         for (name, since) in approved(pdb) {
@@ -277,7 +277,7 @@ impl Tap {
         Ok(())
     }
 
-    /// Whether it is this pod whose eviction was approved, and it may still come.
+    /// Returns whether this pod's eviction was approved and may still happen.
     fn may_go(&self, pdb: &Value, name: &str, since: &str, pod: &Value) -> bool {
         let entry = (uid(pdb), name.to_owned(), since.to_owned());
         let meant = self.meant.get(&entry).and_then(Option::as_ref);
@@ -297,7 +297,7 @@ impl Tap {
     }
 }
 
-/// Of a workload, by its resource.
+/// The kind of a workload's resource.
 fn kind(resource: &str) -> String {
     let found = WORKLOADS.into_iter().find(|workload| workload.plural == resource);
     found.map_or(resource, |workload| workload.kind).to_owned()

@@ -1,4 +1,4 @@
-//! What is decoded straight from the wire, and how it becomes a view.
+//! The decoded objects, and how they become views.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::pod_group::GroupVersion;
 
-/// What is decoded of a pod.
+/// The decoded part of a pod.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct PodWire {
@@ -27,15 +27,15 @@ pub struct PodWire {
     status: PodStatus,
 }
 
-/// What is decoded of a `PodGroup`: it has its entries and their claims where a pod has them.
+/// The decoded part of a `PodGroup`, whose entries and their claims are at the same paths as a pod's.
 #[derive(Clone, Debug, Deserialize)]
 pub struct PodGroupWire(PodWire);
 
-/// The same of [`GroupVersion::V1Alpha2`].
+/// A `PodGroup` of [`GroupVersion::V1Alpha2`].
 #[derive(Clone, Debug, Deserialize)]
 pub struct AlphaPodGroupWire(PodWire);
 
-/// What is decoded of a claim.
+/// The decoded part of a claim.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ClaimWire {
@@ -44,7 +44,7 @@ pub struct ClaimWire {
     status: ClaimStatusWire,
 }
 
-/// What is decoded of a template.
+/// The decoded part of a template.
 #[derive(Clone, Debug, Deserialize)]
 pub struct TemplateWire {
     #[serde(default)]
@@ -61,7 +61,7 @@ struct Metadata {
     deletion_timestamp: Option<Timestamp>,
 }
 
-/// Those that are read; serde skips the rest.
+/// The annotations that are read; serde skips the rest.
 #[derive(Clone, Debug, Default, Deserialize)]
 struct Annotations {
     #[serde(rename = "resource.kubernetes.io/pod-claim-name")]
@@ -168,8 +168,7 @@ struct TemplateMetadata {
     annotations: Option<BTreeMap<String, String>>,
 }
 
-/// A deletionTimestamp means that the object is being deleted, whatever it says; one that cannot be represented lies
-/// in the far future.
+/// Any deletionTimestamp means that the object is being deleted; one that cannot be represented lies in the far future.
 fn deletion<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timestamp>, D::Error> {
     let text = Option::<String>::deserialize(deserializer)?;
     Ok(text.map(|text| text.parse().unwrap_or(Timestamp::MAX)))
@@ -245,7 +244,7 @@ impl ClaimSpec {
     }
 
     fn admin_access(&self) -> bool {
-        // The alternatives of a prioritized list have none.
+        // The alternatives of a prioritized list cannot ask for it.
         let mut exact = self.requests().filter_map(|request| request.exactly.as_ref());
         exact.any(|request| request.admin_access == Some(true))
     }

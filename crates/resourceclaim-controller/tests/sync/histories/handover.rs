@@ -1,4 +1,4 @@
-//! Histories that no seed draws before long: what a new leader may not know yet.
+//! Histories that seeds hardly ever draw: what a new leader may not know yet.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use super::steps::{Made, delete_claim, entry_name, pod, pod_name, template, temp
 use super::suite::Claims;
 use crate::world::made;
 
-/// How far the watches of both replicas are behind.
+/// How far the watches of both replicas lag.
 const LAG: Duration = Duration::from_secs(20);
 
-/// The claim is deleted and made again twice; the first replica has seen it, the second one sees the first time only
+/// The claim is deleted and made again twice. The first replica has seen both, the second one sees the first time only
 /// when it begins to lead.
 #[test]
 fn a_new_leader_that_lags_gives_no_claim_the_name_of_one_before() {

@@ -1,4 +1,4 @@
-//! What there is and what there was, and what the rules make of it: the controller's own code has no part in it.
+//! What exists and what existed, and what the rules demand, without the controller's own code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,23 +10,23 @@ use testkit::embedded::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Server}
 use crate::world::{FINALIZER, claims_of};
 
 const ENTRY: &str = "resource.kubernetes.io/pod-claim-name";
-/// How long a finalizer alone must have stood before it goes (RC-11).
+/// How long a finalizer must have been alone before it is removed (RC-11).
 const IDLE_FINALIZER_AGE: Duration = Duration::from_mins(5);
 
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
-    /// The names that were recorded for the pod of this uid.
+    /// The claim names that were recorded for the pod with this uid.
     recorded: BTreeMap<String, BTreeSet<String>>,
     /// The specs that each template has had, with their labels and annotations.
     templates: BTreeMap<String, Vec<Value>>,
-    /// By uid: the version of a claim, and since when it has it.
+    /// By uid: the version of a claim, and since when.
     versions: BTreeMap<String, (String, Duration)>,
-    /// By uid: when the controller has sent the write that takes the last reservation off a claim, until its effect is
+    /// By uid: when the controller sent the write that takes the last reservation off a claim, until its effect is
     /// seen.
     released: BTreeMap<String, Duration>,
-    /// Who took whom off which claim: process, claim and pod.
+    /// Removed reservations: process, claim and pod.
     taken_off: BTreeSet<(String, String, String)>,
-    /// The first thing that must never be.
+    /// The first violation.
     pub(super) wrong: Option<String>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Pod {
     pub(super) uid: String,
     pub(super) bound: bool,
     pub(super) deleting: bool,
-    /// Its phase is the last.
+    /// Its phase is final.
     pub(super) over: bool,
     pub(super) entries: Vec<Entry>,
     /// The claims of its entries.
@@ -56,7 +56,7 @@ pub(super) struct Pod {
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) name: String,
-    /// The user's claim; else there is a template.
+    /// The user's claim; without one there is a template.
     pub(super) users: Option<String>,
     pub(super) template: Option<String>,
 }
@@ -66,7 +66,7 @@ pub(super) struct Claim {
     pub(super) name: String,
     pub(super) uid: String,
     pub(super) version: String,
-    /// The pod that controls it, by name and uid.
+    /// The pod that controls the claim, by name and uid.
     pub(super) owner: Option<(String, String)>,
     pub(super) entry: Option<String>,
     /// By name and uid.
@@ -98,7 +98,7 @@ impl Pod {
         }
     }
 
-    /// Whether it needs its claims, or will (RC-10).
+    /// Returns whether the pod needs its claims, or will (RC-10).
     pub(super) const fn lives(&self) -> bool {
         !self.over && (!self.deleting || self.bound)
     }
@@ -127,7 +127,7 @@ impl Claim {
         }
     }
 
-    /// Whether the pod of this uid controls it.
+    /// Returns whether the pod with this uid controls the claim.
     pub(super) fn is_of(&self, pod: &str) -> bool {
         self.owner.as_ref().is_some_and(|(_, uid)| uid == pod)
     }
@@ -147,7 +147,7 @@ impl Sight {
         self.pods.iter().find(|pod| pod.uid == uid)
     }
 
-    /// Whether the pod of this uid needs its claims.
+    /// Returns whether the pod with this uid needs its claims.
     pub(super) fn lives(&self, uid: &str) -> bool {
         self.pod(uid).is_some_and(Pod::lives)
     }
@@ -158,7 +158,7 @@ impl Sight {
         claims.filter(move |claim| claim.is_of(&pod.uid) && claim.entry.as_deref() == Some(entry))
     }
 
-    /// What must hold of every moment.
+    /// Checks what must hold at every moment.
     fn is_right(&self) -> Result<(), String> {
         for claim in self.claims.values() {
             if claim.allocated && !claim.finalizer {
@@ -179,7 +179,7 @@ impl Sight {
         Ok(())
     }
 
-    /// What must hold once nothing happens any more.
+    /// Checks what must hold once nothing happens any more.
     pub(super) fn is_settled(&self) -> Result<(), String> {
         for pod in self.pods.iter().filter(|pod| pod.lives() && !pod.deleting) {
             self.has_its_claims(pod)
@@ -238,7 +238,7 @@ impl Sight {
 }
 
 impl Ledger {
-    /// Takes in what there is now.
+    /// Takes in the current state.
     pub(super) fn cx(&mut self, server: &Server) -> Sight {
         let sight = Sight::of(server);
         for pod in &sight.pods {
@@ -269,14 +269,14 @@ impl Ledger {
         sight
     }
 
-    /// Whether the pod of this uid had a claim of this name recorded, now or before.
+    /// Returns whether the pod with this uid ever had a claim of this name recorded.
     pub(super) fn was_recorded(&self, pod: &str, claim: &str) -> bool {
         self.recorded
             .get(pod)
             .is_some_and(|recorded| recorded.contains(claim))
     }
 
-    /// Whether a template has ever asked for this claim.
+    /// Returns whether a template has ever described this claim.
     pub(super) fn is_of_template(&self, template: &str, claim: &Value) -> bool {
         let specs = self.templates.get(template);
         specs.into_iter().flatten().any(|spec| {
@@ -301,13 +301,13 @@ impl Ledger {
             .insert((process.to_owned(), claim.uid.clone(), pod.to_owned()));
     }
 
-    /// Whether the process has seen that the pod needs the claim no more.
+    /// Returns whether the process has seen that the pod no longer needs the claim.
     pub(super) fn has_taken_off(&self, process: &str, claim: &Claim, pod: &str) -> bool {
         let pair = (process.to_owned(), claim.uid.clone(), pod.to_owned());
         self.taken_off.contains(&pair)
     }
 
-    /// Whether a finalizer without an allocation may go now.
+    /// Returns whether a finalizer without an allocation may be removed now.
     pub(super) fn may_lose_its_finalizer(&self, claim: &Claim, now: Duration) -> bool {
         let unchanged = self
             .versions

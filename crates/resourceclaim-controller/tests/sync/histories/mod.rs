@@ -1,11 +1,11 @@
 //! Histories drawn from seeds: `cargo xtask fault --suite resourceclaim-controller --seed N` repeats one.
 //!
 //! ```text
-//! steps ── scheduler              what happens, drawn; done by users, kubelet and garbage collector; and by the
-//!                                 scheduler
-//! ledger                          what was, and what the rules make of it
-//! suite ── sabotage, handover     what may be written, and what must have become of the claims; bugs that must show,
-//!                                 and one that no seed shows
+//! steps ── scheduler                what happens, drawn; done by users, kubelet and garbage collector; and by the
+//!                                   scheduler
+//! ledger                            what was, and what the rules demand
+//! suite ── seeded_bugs, handover    what may be written, and what must have become of the claims; bugs that must be
+//!                                   found, and one that no seed finds
 //! ```
 
 mod handover;

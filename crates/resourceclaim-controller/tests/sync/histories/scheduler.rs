@@ -1,6 +1,6 @@
-//! The scheduler, which writes in the order of the real one (`plugins/dynamicresources`, `PreBind`): for each claim the
-//! finalizer, then allocation and reservation in one; the claim for extended resources is made before, and named by
-//! the pod after; at last the pod is bound.
+//! The scheduler, which writes in the order of the real one (`plugins/dynamicresources`, `PreBind`): for each claim
+//! first the finalizer, then allocation and reservation in one write. The claim for extended resources is created
+//! before that, and the pod names it afterwards. The pod is bound last.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,19 +16,19 @@ use tokio::time::sleep;
 use super::ledger::{Claim, Ledger, Pod};
 use crate::world::{FINALIZER, allocation, claim as claim_of};
 
-/// How often it looks at a pod that it has room for.
+/// How often the scheduler tries a pod that it has room for.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// How the scheduler goes about a pod.
+/// How the scheduler handles a pod.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pace {
-    /// Between two of its writes.
+    /// The pause between two of its writes.
     pub(super) pause: Duration,
-    /// Whether it takes the claim for extended resources back at first.
+    /// It first takes the claim for extended resources back.
     pub(super) fails_once: bool,
 }
 
-/// The pods that there is room for.
+/// The pods that have room, and those being bound.
 #[derive(Default)]
 pub(super) struct Scheduler {
     wanted: Vec<Wanted>,
@@ -54,7 +54,7 @@ struct Binding {
 struct Cycle(Arc<AtomicUsize>);
 
 impl Scheduler {
-    /// There is room for the pod of this name, as it is now.
+    /// There is room for this very pod, by its uid.
     pub(super) fn wants(&mut self, server: &Server, ledger: &Arc<Mutex<Ledger>>, pod: &str, pace: Pace) {
         let Some(uid) = find(server, &PODS, pod).map(|pod| uid(&pod)) else {
             return;
@@ -71,7 +71,7 @@ impl Scheduler {
         self.begin(server, ledger, wanted);
     }
 
-    /// It dies in the middle of what it does, and starts again.
+    /// The scheduler dies in the middle of its work, and starts again.
     pub(super) fn dies(&mut self, server: &Server, ledger: &Arc<Mutex<Ledger>>) {
         self.tasks.abort_all();
         for wanted in self.wanted.clone() {
@@ -79,7 +79,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether it is in the middle of something.
+    /// Returns whether a pod is being bound.
     pub(super) fn is_binding(&self) -> bool {
         self.cycles.load(Ordering::SeqCst) > 0
     }
@@ -120,7 +120,7 @@ impl Binding {
         waits.then_some(pod)
     }
 
-    /// Name and uid of the claims of its entries, once all of them are there.
+    /// Name and uid of the claims of its entries, once all of them exist.
     fn claims(&self, pod: &Pod) -> Option<Vec<(String, String)>> {
         let usable = pod.entries.iter().map(|entry| {
             let name = pod.claim_of(entry)?;
@@ -135,7 +135,7 @@ impl Binding {
         Some(Claim::of(&find(&self.server, &RESOURCE_CLAIMS, name)?))
     }
 
-    /// It gives up where something is not as it was at the beginning.
+    /// Binds the pod; gives up if something has changed since the beginning.
     async fn bind(&self, pod: &Pod, claims: Vec<(String, String)>, fails: &mut bool) {
         for (name, uid) in claims {
             if !self.take(&name, &uid).await {
@@ -154,7 +154,7 @@ impl Binding {
         }
     }
 
-    /// The claim is allocated, if it is not, and reserved. It does not look whether the pod is still there.
+    /// Allocates the claim, unless it is allocated, and reserves it, without checking that the pod still exists.
     async fn take(&self, name: &str, uid: &str) -> bool {
         let consumer = json!({ "resource": "pods", "name": self.wanted.pod, "uid": self.wanted.uid });
         loop {
@@ -232,7 +232,7 @@ impl Binding {
         sleep(self.wanted.pace.pause).await;
     }
 
-    /// The pod may be gone, and another have its name.
+    /// Edits this very pod: it may be gone, and another may have its name.
     fn edit_pod(&self, change: impl FnOnce(&mut Value)) {
         let pod = find(&self.server, &PODS, &self.wanted.pod);
         if pod.is_some_and(|pod| uid(&pod) == self.wanted.uid) {

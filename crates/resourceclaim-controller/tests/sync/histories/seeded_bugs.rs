@@ -25,28 +25,28 @@ use super::suite::Claims;
 const SUFFIX: usize = 5;
 
 harness::seeded_bugs! { Claims;
-    // A claim has another name each time it is made, as upstream's have.
+    // A claim gets another name each time it is made, as upstream.
     random_names_are_found: found_with_faults(renaming, 366, "already");
-    // Only what is new is recorded, and what was recorded is lost with it: upstream v1.36.3.
+    // Only new claims are recorded, and the earlier records are lost: upstream v1.36.3.
     a_status_of_new_claims_alone_is_found: found(|env| sent(env, records_what_is_new), 4, "it forgets that");
-    // A claim is given back whatever has become of it since it was judged.
+    // A claim is given back whatever has happened to it since it was judged.
     a_clean_up_without_the_version_is_found: found(forgets_the_version, 69, "loses its reservation");
     // A pod whose containers have ended gets its claim reserved, like one that runs: upstream.
     a_reservation_for_a_pod_that_is_done_is_found:
         found(|env| sent(env, reserves_for_who_is_done), 0, "was taken off");
-    // A pod that the cache does not show is none.
+    // A pod that the cache does not show counts as missing.
     a_missing_read_of_an_unknown_pod_is_found: found(|env| {
         let reads = |head: &Parts| head.method == Method::GET && head.uri.path().contains("/pods/");
         refused(env, reads, StatusCode::NOT_FOUND, "NotFound")
     }, 0, "loses its reservation");
     a_forgotten_retry_is_found: found_with_faults(forgets_to_retry, 89, "after the last fault");
     a_write_without_the_lease_is_found: found(leads_always, 0, "writes while the lease is held by");
-    // A pod that only ceases to be kept counts as deleted.
+    // A pod that the informer merely filters out counts as deleted.
     a_deletion_that_was_none_is_found:
         found(|env| retold::<PodWire>(env, takes_the_filter_for_a_deletion), 0, "loses its reservation");
 }
 
-/// Every pod that goes looks as if it had an entry: such a pod goes for good.
+/// Every pod that disappears seems to have had an entry: such a pod counts as deleted.
 fn takes_the_filter_for_a_deletion() -> Retell<ClaimantView> {
     let mut known = BTreeMap::new();
     Box::new(move |event| match event {
@@ -67,7 +67,7 @@ fn parsed(body: &[u8]) -> Value {
     serde_json::from_slice(body).unwrap_or_default()
 }
 
-/// The object at `path` as it is now.
+/// The current object at `path`.
 async fn read(client: &Client, path: &str) -> Value {
     let request = Request::get(path).body(Vec::new()).unwrap();
     client.request(request).await.unwrap_or_default()
@@ -104,7 +104,7 @@ async fn reserves_for_who_is_done(client: Client, head: Parts, body: Vec<u8>) ->
     Ok(answer)
 }
 
-/// The name that a claim really has: the planned one with other characters after its base.
+/// The real name of a claim: the planned one with other characters after its base.
 fn drawn(planned: &str, chance: impl Hash) -> String {
     let mut hasher = DefaultHasher::new();
     chance.hash(&mut hasher);
@@ -123,10 +123,10 @@ fn renamed<'a>(text: &[u8], names: impl Iterator<Item = (&'a String, &'a String)
 }
 
 fn renaming(mut env: Env) -> Env {
-    // How many were drawn, and the real ones by those that were planned.
+    // The number of drawn names, and the real names by the planned ones.
     let names = Arc::new(Mutex::new((0_u32, BTreeMap::<String, String>::new())));
     let clock = env.clock.clone();
-    // Its names have no lengths in front.
+    // JSON, because its strings have no length prefix.
     env.encoding = Encoding::Json;
     env.http = between(env.http.client(), move |client, mut head, body| {
         let (names, clock) = (Arc::clone(&names), clock.clone());

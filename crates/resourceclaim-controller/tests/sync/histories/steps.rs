@@ -1,5 +1,5 @@
 //! What happens to a few pods, their templates and their claims, drawn and done: by users, the kubelet and the garbage
-//! collector. What there is of templates and users' claims in the end does not depend on when the steps came.
+//! collector. The final templates and users' claims do not depend on when the steps came.
 
 use std::time::Duration;
 
@@ -18,19 +18,19 @@ use crate::world::{claim, made, own, pod as pod_of, request};
 
 const TEMPLATES: usize = 3;
 const SHARED: usize = 2;
-/// Entries of a pod.
+/// Numbers of entries of a pod.
 const ENTRIES: [usize; 6] = [1, 1, 2, 2, 2, 5];
-/// Between the end of a pod's containers and its own.
+/// The pause between the end of a pod's containers and its own.
 const KUBELET_PAUSE: Duration = Duration::from_millis(300);
 
 /// How a pod is made.
 #[derive(Clone, Debug)]
 pub(super) struct Made {
-    /// Where the claim of each entry comes from, as the pod names it.
+    /// The source of each entry's claim, as in the pod.
     pub(super) entries: Vec<Value>,
-    /// Whether it asks for an extended resource.
+    /// It requests an extended resource.
     pub(super) extended: bool,
-    /// Whether a user's claim has the name that its first claim would have.
+    /// A user's claim has the name that its first claim would have.
     pub(super) name_is_taken: bool,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Scripted<Claims
     steps
 }
 
-/// A pod comes, and mostly there is room for it before long.
+/// A pod comes, and mostly there is room for it soon.
 fn comes(draw: &mut Draw, steps: &mut Vec<At<Scripted<Claims>>>, name: String, time: Duration) {
     let what = pod(name.clone(), drawn_pod(draw));
     steps.push(At { time, what });
@@ -113,7 +113,7 @@ fn drawn_pod(draw: &mut Draw) -> Made {
     });
     let mut entries: Vec<_> = entries.collect();
     let extended = draw.chance(20);
-    // A pod may ask for extended resources alone.
+    // A pod may request extended resources alone.
     if extended && draw.chance(60) {
         entries.clear();
     }
@@ -124,7 +124,7 @@ fn drawn_pod(draw: &mut Draw) -> Made {
     }
 }
 
-/// A step after which the ledger takes in what there is.
+/// A step after which the ledger takes in the current state.
 fn looking(says: impl Into<String>, act: impl Fn(&Server) + Send + Sync + 'static) -> Scripted<Claims> {
     step(says, move |claims: &mut Claims, server| {
         act(server);
@@ -132,14 +132,14 @@ fn looking(says: impl Into<String>, act: impl Fn(&Server) + Send + Sync + 'stati
     })
 }
 
-/// A user deletes it.
+/// A user deletes the object.
 fn goes(resource: &'static Resource, name: String) -> Scripted<Claims> {
     looking(format!("{} {name} is deleted", resource.kind), move |server| {
         delete(server, resource, &name);
     })
 }
 
-/// A template comes, in the place of the one that has its number, and asks for so many devices.
+/// A template comes, in the place of the one with its number, and requests `devices` devices.
 pub(super) fn template(number: usize, devices: usize) -> Scripted<Claims> {
     let says = format!(
         "{} comes anew and asks for {devices} devices",
@@ -148,7 +148,7 @@ pub(super) fn template(number: usize, devices: usize) -> Scripted<Claims> {
     looking(says, move |server| make_template(server, number, devices))
 }
 
-/// A user makes a claim, unless it is there.
+/// A user makes a claim, unless it exists.
 fn share(shared: usize) -> Scripted<Claims> {
     let name = shared_name(shared);
     looking(format!("a user makes the claim {name}"), move |server| {
@@ -156,7 +156,7 @@ fn share(shared: usize) -> Scripted<Claims> {
     })
 }
 
-/// A pod comes; the one that has its name is force-deleted.
+/// A pod comes; an earlier one of its name is force-deleted.
 pub(super) fn pod(name: String, made: Made) -> Scripted<Claims> {
     looking(format!("{name} comes anew, {made:?}"), move |server| {
         remove(server, &PODS, &name);
@@ -192,7 +192,7 @@ fn schedule(draw: &mut Draw, pod: String) -> Scripted<Claims> {
     })
 }
 
-/// A pod is deleted, and has so long to end.
+/// A pod is deleted, with this grace period.
 #[allow(
     clippy::disallowed_methods,
     reason = "the kubelet is no task of the controller"
@@ -230,7 +230,7 @@ pub(super) fn delete_claim(name: String, entry: usize) -> Scripted<Claims> {
     })
 }
 
-/// The steps are over: what pods wait for is there, and nobody leaves anything behind.
+/// The steps are over: what pods wait for appears, and nothing is left behind.
 pub(super) fn rest(server: &Server) {
     for number in 0..TEMPLATES {
         if find(server, &RESOURCE_CLAIM_TEMPLATES, &template_name(number)).is_none() {
@@ -261,7 +261,7 @@ fn pod_named(server: &Server, name: &str) -> Option<Pod> {
     Some(Pod::of(&find(server, &PODS, name)?))
 }
 
-/// Labels and annotations tell it from every other.
+/// Its labels and annotations make the template unique.
 fn make_template(server: &Server, number: usize, devices: usize) {
     let name = template_name(number);
     delete(server, &RESOURCE_CLAIM_TEMPLATES, &name);
@@ -283,7 +283,7 @@ fn make_claim(server: &Server, name: &str) {
     let _ = server.insert(claim(&json!({ "name": name })));
 }
 
-/// The containers of a pod end; `uid`, if another of its name must not.
+/// The containers of a pod end; `uid`, if given, protects another pod of its name.
 fn finish(server: &Server, name: &str, uid: Option<&str>) {
     if pod_named(server, name).is_some_and(|pod| uid.is_none_or(|uid| pod.uid == uid)) {
         edit(server, &PODS, name, |pod| {

@@ -18,19 +18,19 @@ use super::scheduler::Scheduler;
 use super::steps;
 use crate::world::claims_of;
 
-/// So many writes are enough for whatever one step brings about.
+/// Most writes that one step may cause.
 const WRITES_A_STEP: usize = 10;
 /// The end of a history, in which nothing happens.
 const QUIET: Duration = Duration::from_secs(25);
-/// A claim is given back with so many writes.
+/// Most writes that giving a claim back takes.
 const MOST_STEPS: usize = 4;
 
-/// Everybody but the controller.
+/// Everything but the controller.
 #[derive(Default)]
 pub(super) struct Claims {
     pub(super) ledger: Arc<Mutex<Ledger>>,
     pub(super) scheduler: Scheduler,
-    /// Pods on their way out.
+    /// Pods that are ending.
     pub(super) ends: JoinSet<()>,
 }
 
@@ -45,7 +45,7 @@ impl Scene for Claims {
         &RESOURCE_CLAIM_TEMPLATES,
     ];
     const LENGTH: Duration = Duration::from_secs(90);
-    /// Five more minutes pass before a finalizer that a scheduler has left is removed.
+    /// Five more minutes pass before a finalizer is removed that a scheduler has left.
     const SETTLES_WITHIN: Duration = Duration::from_mins(12);
 
     fn steps(draw: &mut Draw) -> Vec<At<Scripted<Self>>> {
@@ -62,7 +62,7 @@ impl Scene for Claims {
         Sight::of(server).is_settled()
     }
 
-    /// Whether a pod was bound, and so what is reserved, depends on what held the controller up.
+    /// Only recorded claims: whether a pod was bound, and so what is reserved, depends on the controller's delays.
     fn state(&self, server: &Server) -> State {
         let sight = Sight::of(server);
         let pods = sight.pods.iter().filter(|pod| pod.lives());
@@ -87,7 +87,7 @@ impl Scene for Claims {
         }
     }
 
-    /// No hot loop: neither while things happened nor once they are at rest.
+    /// Checks for hot loops, during the steps and once they are over.
     fn afterwards(&self, server: &Server, history: &History<Scripted<Self>>) -> Result<(), String> {
         if let Some(wrong) = &self.ledger.lock().wrong {
             return Err(wrong.clone());
@@ -101,7 +101,7 @@ impl Scene for Claims {
             return Err(format!("{} writes, where {most} are many", writes.len()));
         }
         let rest = server.elapsed().saturating_sub(QUIET);
-        // What is refused is tried again, more and more seldom, as long as a watch that broke is not back.
+        // Refused writes are retried, more and more rarely, until a broken watch is back.
         let late = writes.only(|write| write.arrived > rest && matches!(write.code, Some(200 | 201)));
         let mut times = BTreeMap::new();
         for write in &*late {
@@ -114,14 +114,15 @@ impl Scene for Claims {
     }
 }
 
-/// The claim that a write is about, unless it is not the one that was judged: then the API server refuses the write.
+/// The claim that a write is about; `None` if it is not the one that was judged, because then the API server refuses
+/// the write.
 fn judged<'a>(sight: &'a Sight, write: &Request, judged: &Value) -> Option<&'a Claim> {
     let differs = |field: &str, is: &str| judged[field].as_str().is_some_and(|expected| expected != is);
     let claim = sight.claims.get(&write.name)?;
     (!differs("uid", &claim.uid) && !differs("resourceVersion", &claim.version)).then_some(claim)
 }
 
-/// One claim for an entry, under a name that none before it had, as its template wants it.
+/// Permits one claim for an entry, under a name that none before it had, as its template wants it.
 fn permits_create(ledger: &Ledger, sight: &Sight, body: &Value) -> Result<(), String> {
     let claim = Claim::of(body);
     if sight.claims.contains_key(&claim.name) {
@@ -130,7 +131,7 @@ fn permits_create(ledger: &Ledger, sight: &Sight, body: &Value) -> Result<(), St
     let (Some((_, uid)), Some(entry)) = (&claim.owner, &claim.entry) else {
         return Err("nobody could tell whose claim that is".to_owned());
     };
-    // It may be gone, which is known when the garbage collector looks.
+    // The pod may be gone, which the garbage collector will notice.
     let Some(pod) = sight.pod(uid).filter(|pod| pod.lives()) else {
         return Ok(());
     };
@@ -150,7 +151,7 @@ fn permits_create(ledger: &Ledger, sight: &Sight, body: &Value) -> Result<(), St
         .ok_or_else(|| format!("{template} never wanted such a claim"))
 }
 
-/// Nothing is lost that is recorded, and nobody else's claim is recorded.
+/// Forbids losing a record, and recording somebody else's claim.
 fn permits_record(sight: &Sight, request: &Request) -> Result<(), String> {
     let Some(uid) = request.body["metadata"]["uid"].as_str() else {
         return Err("it may hit another pod of the name".to_owned());
@@ -178,8 +179,8 @@ fn permits_record(sight: &Sight, request: &Request) -> Result<(), String> {
     }
 }
 
-/// A reservation is made for who needs it and has it not, and taken from who needs it no more; the allocation goes with
-/// the last one.
+/// Permits reservations for pods that need them and lack them, and their removal from pods that no longer need them;
+/// the allocation goes with the last one.
 fn permits_status(
     ledger: &mut Ledger,
     sight: &Sight,
@@ -218,7 +219,7 @@ fn permits_status(
 
 fn permits_reservation(sight: &Sight, claim: &Claim, consumer: &Value) -> Result<(), String> {
     let uid = text(&consumer["uid"]);
-    // That it is gone may not be known yet.
+    // The process may not know yet that the pod is gone.
     let Some(pod) = sight.pod(&uid) else { return Ok(()) };
     let uses = pod.entries.iter().any(|entry| match &entry.users {
         Some(name) => *name == claim.name,
@@ -233,7 +234,7 @@ fn permits_reservation(sight: &Sight, claim: &Claim, consumer: &Value) -> Result
     Ok(())
 }
 
-/// The finalizer of a claim that is not allocated goes, unless the scheduler may be about to allocate it.
+/// Permits removing the finalizer of a claim that is not allocated, unless the scheduler may be about to allocate it.
 fn permits_finalizer(ledger: &Ledger, sight: &Sight, request: &Request, now: Duration) -> Result<(), String> {
     let Some(claim) = judged(sight, request, &request.body["metadata"]) else {
         return Ok(());
@@ -247,7 +248,7 @@ fn permits_finalizer(ledger: &Ledger, sight: &Sight, request: &Request, now: Dur
     Ok(())
 }
 
-/// Only a pod's own claim is deleted, once the pod needs it no more and nobody uses it.
+/// Permits deleting a pod's own claim, once the pod no longer needs it and nobody uses it.
 fn permits_delete(sight: &Sight, request: &Request) -> Result<(), String> {
     let Some(claim) = judged(sight, request, &request.body["preconditions"]) else {
         return Ok(());

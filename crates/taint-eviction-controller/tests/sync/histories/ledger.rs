@@ -1,5 +1,5 @@
-//! What has happened to each node and pod, whoever evicted it when: the steps of a history, written down as they
-//! are taken, and what the rules make of them. Times are in milliseconds since the start.
+//! What has happened to each node and pod, whoever evicted it and when: the steps of a history as they are taken, and
+//! what the rules demand. Times are in milliseconds since the start.
 
 use harness::past::{Fate, Past, Pasts};
 
@@ -7,10 +7,10 @@ use harness::past::{Fate, Past, Pasts};
 pub(super) const FAILED: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 /// `--catch-up-grace`.
 const GRACE: i64 = 30_000;
-/// A list may show a past that is so old.
+/// How old the state in a list may be.
 const STALE: i64 = 60_000;
 
-/// Everything that there was, in the order of its beginning.
+/// Everything that existed, in the order of its beginning.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     stays: Vec<Stay>,
@@ -28,7 +28,7 @@ pub(super) struct Stay {
     until: Option<i64>,
 }
 
-/// What a pod says of itself.
+/// The pod's own fields.
 #[derive(Clone, Debug)]
 pub(super) struct Bound {
     pub(super) node: String,
@@ -42,32 +42,32 @@ pub(super) type Pod = Past<Bound>;
 #[derive(Clone, Debug)]
 pub(super) struct Toleration {
     pub(super) key: Option<&'static str>,
-    /// None is for ever.
+    /// `None` is for ever.
     pub(super) seconds: Option<i64>,
 }
 
 /// How far back one process of the controller can know the world.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Eyes {
-    /// It has seen nothing before that.
+    /// It has seen nothing before this.
     pub(super) open: i64,
-    /// It did not lead before that.
+    /// It did not lead before this.
     pub(super) leads: i64,
-    /// When it last may have taken a taint that was removed and is back for one that stayed.
+    /// When it last may have mistaken a taint that was removed and came back for one that stayed.
     pub(super) listed: i64,
-    /// Whether it may judge by tolerations that the pod no longer has.
+    /// It may judge by tolerations that the pod no longer has.
     pub(super) lags: bool,
 }
 
 impl Eyes {
-    /// Of a controller that has run from the beginning, without any trouble.
+    /// A controller that has run from the beginning, without faults.
     const SOUND: Self = Self {
         open: 0,
         leads: 0,
         listed: 0,
         lags: false,
     };
-    /// Of one that has seen everything at its worst.
+    /// A controller that has seen everything at its worst.
     const WORST: Self = Self {
         listed: i64::MAX,
         lags: true,
@@ -84,7 +84,7 @@ impl Stay {
         self.until.is_none_or(|until| until >= time)
     }
 
-    /// Whether the two may pass for one stay to `eyes` (TE-5).
+    /// Returns whether `eyes` may take the two for one stay (TE-5).
     fn is_one_with(&self, other: &Self, eyes: Eyes) -> bool {
         let (first, next) = if self.from <= other.from {
             (self, other)
@@ -92,7 +92,7 @@ impl Stay {
             (other, self)
         };
         let alike = first.key == next.key || first.tells_of_failure() && next.tells_of_failure();
-        // That it was removed before it came back can be missed in a list alone.
+        // Only a list can miss the removal before the return.
         let missed = first
             .until
             .is_none_or(|until| until >= next.from || eyes.listed >= until);
@@ -112,9 +112,9 @@ impl Bound {
     }
 }
 
-/// The earliest time at which this taint alone may evict the pod, told up to `place`. A deadline never moves later
-/// (TE-5), so the shortest that it tolerated the taint for counts; who lags may know of a longer one alone, whose
-/// end is sooner where that of the shorter asks for a grace.
+/// The earliest time at which this taint alone may evict the pod, by its tolerations up to `place`. A deadline never
+/// moves later (TE-5), so the shortest toleration of the taint counts. A process that lags may only know a longer one,
+/// whose end comes sooner if the end of the shorter one gets a grace.
 fn due_alone(pod: &Pod, place: usize, stay: &Stay, eyes: Eyes) -> Option<i64> {
     let tolerated = tolerated(pod, place, stay, eyes);
     let shortest = tolerated.iter().min().copied();
@@ -124,8 +124,8 @@ fn due_alone(pod: &Pod, place: usize, stay: &Stay, eyes: Eyes) -> Option<i64> {
     counts.map(|seconds| due_by(pod, stay, seconds, eyes)).min()
 }
 
-/// For how long the pod tolerated this taint, in seconds, up to what it was told at `place`: what was before is
-/// forgotten where the pod tolerates the taint for ever in between.
+/// How long the pod tolerated this taint, in seconds, by its tolerations up to `place`: earlier ones are forgotten if
+/// the pod tolerates the taint for ever in between.
 fn tolerated(pod: &Pod, place: usize, stay: &Stay, eyes: Eyes) -> Vec<i64> {
     let counts = |earlier: &usize| {
         let met = pod.told_until(*earlier).is_none_or(|until| until > stay.from)
@@ -139,7 +139,7 @@ fn tolerated(pod: &Pod, place: usize, stay: &Stay, eyes: Eyes) -> Vec<i64> {
         .collect()
 }
 
-/// The earliest time at which this taint alone may evict the pod that tolerates it for so long (TE-4).
+/// The earliest time at which this taint alone may evict a pod that tolerates it for `seconds` (TE-4).
 fn due_by(pod: &Pod, stay: &Stay, seconds: i64, eyes: Eyes) -> i64 {
     let first_sight = stay.from.max(eyes.open);
     let since = stay.added.map_or(first_sight, |added| added.min(first_sight));
@@ -147,15 +147,15 @@ fn due_by(pod: &Pod, stay: &Stay, seconds: i64, eyes: Eyes) -> i64 {
     if deadline >= eyes.leads {
         return deadline;
     }
-    // It passed while this process did not lead: the pod has the grace, unless the taint was seen so late that
-    // the toleration ended in the term after all.
+    // The deadline passed while this process did not lead: the pod has the grace, unless the taint was seen so late
+    // that the toleration ended in the term after all.
     let is_told = stay.added.is_some_and(|added| added <= stay.from);
     eyes.leads + if is_told { (seconds * 1000).min(GRACE) } else { 0 }
 }
 
 impl Ledger {
-    /// The earliest time at which `stay` may evict the pod while it tolerates what it was told at `place`, all that
-    /// it inherits considered; none where it tolerates the taint for ever.
+    /// The earliest time at which `stay` may evict the pod while the tolerations at `place` hold, including everything
+    /// that the stay inherits; `None` if the pod tolerates the taint for ever.
     fn due(&self, pod: &Pod, place: usize, stay: &Stay, eyes: Eyes) -> Option<i64> {
         let (from, told) = &pod.told[place];
         let not_before = if eyes.lags { i64::MIN } else { *from };
@@ -166,7 +166,7 @@ impl Ledger {
             return None;
         }
         let mut due = due_alone(pod, place, stay, eyes)?;
-        // All that may pass for one stay with it: what was before, and the other of the two taints beside it.
+        // All stays that may count as one with it: earlier ones, and the other of the two taints next to it.
         let mut one = vec![stay];
         let mut next = 0;
         while let Some(&known) = one.get(next) {
@@ -185,7 +185,7 @@ impl Ledger {
         Some(due.max(not_before))
     }
 
-    /// Each taint of the pod's node that stayed until `time`, with each place of what the pod was told.
+    /// Each taint of the pod's node that stayed until `time`, with each place in the history of the pod's tolerations.
     fn met(&self, pod: &Pod, time: i64) -> impl Iterator<Item = (usize, &Stay)> {
         let node = pod.last().node.clone();
         let places = pod.told.len();
@@ -196,8 +196,8 @@ impl Ledger {
         stays.flat_map(move |stay| (0..places).map(move |place| (place, stay)))
     }
 
-    /// Whether something calls for the eviction of the pod at `now`, by what was true at some moment from `window` on; an error
-    /// says why not.
+    /// Checks that something demands the eviction of the pod at `now`, by what was true at some moment from `window`
+    /// on; an error says why not.
     pub(super) fn pending_eviction(
         &self,
         pod: &Pod,
@@ -216,7 +216,7 @@ impl Ledger {
         }
     }
 
-    /// What the rules make of a pod.
+    /// What the rules demand for a pod.
     pub(super) fn fate(&self, pod: &Pod) -> Fate {
         let met = self.met(pod, pod.from());
         Fate::of(
@@ -225,8 +225,8 @@ impl Ledger {
         )
     }
 
-    /// For how long a sound controller could have evicted the pod for this taint while it tolerated what it was told
-    /// at `place`: for ever where both are so to the end; none where no controller could.
+    /// How long a sound controller could have evicted the pod for this taint with its tolerations at `place`: for ever
+    /// if both last to the end; `None` if no controller could.
     fn overdue(&self, pod: &Pod, place: usize, stay: &Stay) -> Option<i64> {
         let worst = self.due(pod, place, stay, Eyes::WORST)?;
         let ends = [stay.until, pod.told_until(place)];
@@ -237,7 +237,7 @@ impl Ledger {
         stay.lasts_to(worst).then_some(end - sound)
     }
 
-    /// The taint comes, or is there already.
+    /// The taint comes, unless it exists.
     pub(super) fn tainted(&mut self, now: i64, node: &str, key: &'static str, added: Option<i64>) {
         if !self.taints(node).any(|stay| stay.key == key) {
             let (node, until) = (node.to_owned(), None);
@@ -251,7 +251,7 @@ impl Ledger {
         }
     }
 
-    /// The taints of a node that `which` says go.
+    /// The taints of a node go that `which` selects.
     pub(super) fn untainted(&mut self, now: i64, node: &str, which: impl Fn(&Stay) -> bool) {
         let held = self
             .stays

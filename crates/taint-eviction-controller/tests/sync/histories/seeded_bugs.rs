@@ -8,14 +8,14 @@ use taint_eviction_controller::view::NodeWire;
 use super::ledger::Ledger;
 
 harness::seeded_bugs! { Ledger;
-    // A relist is added to what is known of the taints, and no node is read before its pods are evicted.
+    // A relist is added to the known taints, and no node is read before its pods are evicted.
     a_taint_removal_that_is_missed_after_a_relist_is_found: found_with_faults(|env| {
         let is_read = |head: &http::request::Parts| {
             head.method == Method::GET && head.uri.path().starts_with("/api/v1/nodes/")
         };
         hoarding::<NodeWire>(refused(env, is_read, StatusCode::FORBIDDEN, "Forbidden"))
     }, 236, "is gone");
-    // Whoever has the name is deleted.
+    // Any pod with the name is deleted.
     a_delete_without_the_uid_is_found: found(|env| edited(env, |head, body| {
         if head.method == Method::DELETE {
             *body = json!({});

@@ -1,4 +1,5 @@
-//! What happens to a few nodes and their pods, drawn and done; the ledger does not depend on what the controller did before.
+//! What happens to a few nodes and their pods, drawn and done; the ledger does not depend on what the controller did
+//! before.
 
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Scripted<Ledger
         }
     }
     furniture.extend((0..pods).map(|pod| bind(draw, pod, 100)));
-    // Deadlines fall on whole seconds, or on whole seconds after a step that begins something. Where what ends
+    // Deadlines fall on whole seconds, or on whole seconds after a step that begins something. If steps that end
     // something may fall on them, too, either may be first.
     let close = draw.chance(20);
     let mut steps: Vec<_> = (0..draw.number(4..20))
@@ -63,7 +64,7 @@ fn drawn_step(draw: &mut Draw, pods: usize) -> (bool, Scripted<Ledger>) {
     }
 }
 
-/// A node comes, unless it is there.
+/// A node comes, unless it exists.
 fn add_node(node: usize) -> Scripted<Ledger> {
     let says = format!("node {node} comes, if it is not there");
     step(says, move |_, server| {
@@ -81,7 +82,7 @@ fn delete_node(node: usize) -> Scripted<Ledger> {
     })
 }
 
-/// A taint comes, with a `timeAdded` of some seconds ago or without.
+/// A taint comes, with a `timeAdded` of some seconds ago or without one.
 fn taint(draw: &mut Draw, node: usize, longest_ago: usize) -> Scripted<Ledger> {
     let ago = i64::try_from(draw.number(0..longest_ago)).unwrap();
     let key = draw.pick(&KEYS);
@@ -105,7 +106,7 @@ fn untaint(node: usize, key: &'static str) -> Scripted<Ledger> {
     })
 }
 
-/// `not-ready` becomes `unreachable`, or the other way round, where there is one of them.
+/// `not-ready` becomes `unreachable`, or vice versa, if the node has one of them.
 fn swap(node: usize) -> Scripted<Ledger> {
     let says = format!("not-ready and unreachable change places on node {node}");
     step(says, move |ledger: &mut Ledger, server| {
@@ -122,7 +123,7 @@ fn swap(node: usize) -> Scripted<Ledger> {
     })
 }
 
-/// A pod is bound to a node some seconds ago, in the place of the one that has its number.
+/// A pod was bound to a node some seconds ago, in the place of the one with its number.
 fn bind(draw: &mut Draw, pod: usize, longest_ago: usize) -> Scripted<Ledger> {
     let exists = |key: Option<&'static str>, seconds| Toleration { key, seconds };
     let seconds = |draw: &mut Draw| Some(draw.pick(&[0, 3, 10, 20, 45, 70]));
@@ -155,15 +156,15 @@ fn bind(draw: &mut Draw, pod: usize, longest_ago: usize) -> Scripted<Ledger> {
     })
 }
 
-/// What an API server lets a client do to the tolerations of a pod: new ones come, and old ones last for another
-/// time. Source: `validateOnlyAddedTolerations` in `k8s.io/kubernetes/pkg/apis/core/validation`.
+/// Changes a pod's tolerations as an API server permits: new ones come, and old ones last for another time. Source:
+/// `validateOnlyAddedTolerations` in `k8s.io/kubernetes/pkg/apis/core/validation`.
 fn tolerate(draw: &mut Draw, pod: usize) -> Scripted<Ledger> {
     let seconds = draw.pick(&[None, Some(0), Some(3), Some(10), Some(20), Some(45), Some(70)]);
     if draw.chance(50) {
         let place = draw.number(0..2);
         let says = format!("pod {pod}, if it is there, tolerates what its {place}th does for {seconds:?} s");
         return retold(pod, says, move |tolerations| {
-            // Counted round and round.
+            // The number wraps around.
             let place = place.checked_rem(tolerations.len());
             if let Some(place) = place {
                 tolerations[place].seconds = seconds;
@@ -225,7 +226,7 @@ fn listed(tolerations: &[Toleration]) -> Value {
     listed.collect()
 }
 
-/// Gives the node the taints that the ledger knows, if it is there.
+/// Gives the node the taints in the ledger, if it exists.
 fn show_taints(server: &Server, ledger: &Ledger, name: &str) {
     let taints = ledger.taints(name).map(|stay| {
         json!({ "key": stay.key, "effect": "NoExecute", "timeAdded": stay.added.map(|at| self::at(at).to_string()) })

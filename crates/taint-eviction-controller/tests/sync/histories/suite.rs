@@ -9,7 +9,7 @@ use testkit::history::{At, Draw};
 use super::ledger::{Eyes, Ledger};
 use super::steps;
 
-/// A read of a node serves for so long, in milliseconds (TE-8), with some room.
+/// How long a read of a node serves, in milliseconds (TE-8), with some room.
 const READ_SERVES: i64 = 2_500;
 
 impl Scene for Ledger {
@@ -37,7 +37,7 @@ impl Scene for Ledger {
         let pod = pods.find(|pod| pod.uid == uid && pod.name == write.name);
         let pod = pod.ok_or("there never was such a pod")?;
         if pod.until.is_some() {
-            // The API server refuses it.
+            // The API server refuses the write.
             return Ok(());
         }
         let asked = server
@@ -61,17 +61,17 @@ fn eyes(asked: &Requests) -> Eyes {
     let leases = leases.iter().filter_map(|write| write.served).map(millis);
     Eyes {
         open: lists.clone().min().unwrap_or(i64::MAX),
-        // Without election from the start.
+        // Without election, from the start.
         leads: leases.min().unwrap_or(0),
-        // The first list has nothing to be taken for.
+        // The first list cannot confuse two stays.
         listed: lists.skip(1).max().unwrap_or(i64::MIN),
-        // What it is told of a pod may be late.
+        // Its view of a pod may lag.
         lags: true,
     }
 }
 
-/// Since when what the controller knew at `at` of the node is true: since its last read of it, or, where that
-/// failed, nobody can say.
+/// The time from which the controller's knowledge of the node at `at` is true: its last read of the node, or the start
+/// if that read failed.
 fn knows(asked: &Requests, node: &str, at: i64) -> i64 {
     let reads = asked.only(|request| {
         let is_read = request.verb == Verb::Get && request.resource == "nodes" && request.name == node;

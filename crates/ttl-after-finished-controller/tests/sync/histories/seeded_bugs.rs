@@ -17,7 +17,7 @@ harness::seeded_bugs! { Jobs;
     a_forgotten_retry_is_found: found_with_faults(forgets_to_retry, 4, "is still there");
 }
 
-/// What the watch told last is taken for the state of the Job.
+/// The last state that the watch showed is taken for the Job's current state.
 #[test]
 fn a_delete_without_the_version_is_found() {
     let failure = found_with_faults(&Histories::<Jobs>::with(|env| believing(env, false)), 55, "");
@@ -26,7 +26,7 @@ fn a_delete_without_the_version_is_found() {
     assert!(is_early, "{failure}");
 }
 
-/// A Job is deleted whatever its version.
+/// Deletes a Job whatever its version.
 fn believing(env: Env, shortest_counts: bool) -> Env {
     let env = edited(env, |_, options| {
         options["preconditions"]["resourceVersion"] = Value::Null;

@@ -13,7 +13,7 @@ use ttl_after_finished_controller::TtlAfterFinishedController;
 
 use crate::world::job as job_of;
 
-/// What comes later than this, in milliseconds since the start, no history lives to see.
+/// Later than any history lasts, in milliseconds since the start.
 const NEVER: i64 = 600_000;
 const TTLS: [Option<i64>; 7] = [
     None,
@@ -29,7 +29,7 @@ const TTLS: [Option<i64>; 7] = [
 #[derive(Default)]
 pub(super) struct Jobs(Pasts<Told>);
 
-/// What decides about a Job, in seconds; when it finished, since the start.
+/// What decides about a Job: its ttl, and when it finished since the start, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Told {
     ttl: Option<i64>,
@@ -61,7 +61,7 @@ impl Scene for Jobs {
                 steps.push(At::seconds(0, finish(draw, job, 100)));
             }
         }
-        // Expiries fall on whole seconds. Where steps may fall on them, too, either may be first.
+        // Expiries fall on whole seconds. If steps may fall on them, too, either may be first.
         let close = draw.chance(20);
         let mut times: Vec<_> = (0..draw.number(4..20))
             .map(|_| {
@@ -126,7 +126,7 @@ impl Scene for Jobs {
     }
 }
 
-/// A Job is created, or put in the place of the one that has its number; some with a finalizer.
+/// A Job is created, in the place of the one with its number; some have a finalizer.
 fn create(draw: &mut Draw, job: usize) -> Scripted<Jobs> {
     let (ttl, held) = (draw.pick(&TTLS), draw.chance(20));
     let says = format!("job {job} is created anew with the ttl {ttl:?}, held: {held}");
@@ -140,7 +140,7 @@ fn create(draw: &mut Draw, job: usize) -> Scripted<Jobs> {
     })
 }
 
-/// It finished some seconds ago.
+/// The Job finished some seconds ago.
 fn finish(draw: &mut Draw, job: usize, longest_ago: usize) -> Scripted<Jobs> {
     let ago = i64::try_from(draw.number(0..longest_ago)).unwrap();
     let how = if draw.chance(50) { "Failed" } else { "Complete" };
@@ -157,7 +157,7 @@ fn finish(draw: &mut Draw, job: usize, longest_ago: usize) -> Scripted<Jobs> {
     })
 }
 
-/// Its ttl is set, raised, lowered or removed.
+/// The Job's ttl is set, raised, lowered or removed.
 fn set_ttl(draw: &mut Draw, job: usize) -> Scripted<Jobs> {
     let ttl = draw.pick(&TTLS);
     let says = format!("job {job} gets the ttl {ttl:?}");

@@ -18,7 +18,7 @@ harness::seeded_bugs! { Nodes;
     a_forgotten_retry_is_found: found_with_faults(forgets_to_retry, 16, "after the last fault node-");
 }
 
-/// Once leader, always leader: writes go on, on what this replica believes, after the lease was lost.
+/// Once leader, always leader: after the lease is lost, the replica writes on, by what it believes.
 #[test]
 fn a_write_on_stale_state_after_a_lost_lease_is_found() {
     let deaf = Histories::<Nodes>::of(Arc::new(|config, mut env| {

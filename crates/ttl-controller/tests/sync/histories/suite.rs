@@ -14,26 +14,26 @@ use ttl_controller::TtlController;
 
 use crate::world::{TTL, carried_by, name, node};
 
-/// The counts at which both of the first two steps may stand.
+/// The node counts for which both of the first two steps are valid.
 const OVERLAP: Range<usize> = 90..101;
-/// How many nodes there are, at least and at most.
+/// The range of the number of nodes.
 const SIZES: Range<usize> = 84..112;
 
 /// What happened to the nodes.
 #[derive(Default)]
 pub(super) struct Nodes {
     present: BTreeSet<usize>,
-    /// How many there ever were.
+    /// Every number of nodes that ever was.
     counts: BTreeSet<usize>,
-    /// What they carried when the controller came.
+    /// What the nodes carried when the controller started.
     carried: Option<&'static str>,
-    /// How many were changed or came since.
+    /// The number of nodes that came or were changed since.
     changed: usize,
 }
 
 impl Nodes {
     fn adds(&mut self, server: &Server, number: usize, ttl: Option<&str>) {
-        // It is there already where a shrunk history never deleted it.
+        // The node exists already if a shrunk history never deleted it.
         let _ = server.insert(node(number, ttl));
         self.present.insert(number);
         self.changed += usize::from(second(server) > 0);
@@ -46,15 +46,15 @@ impl Nodes {
 
     /// The values that the rules allow every node to end with.
     ///
-    /// Inside the overlap both, unless the cluster was settled at a step when the controller came and never left
-    /// its range: then that one, whatever else happened.
+    /// Inside the overlap both, unless the cluster was settled at a step when the controller started and never left its
+    /// range: then that one, whatever else happened.
     fn may_carry(&self, count: usize) -> &'static [&'static str] {
         let kept = |range: Range<usize>| self.counts.iter().all(|count| range.contains(count));
         match count {
             ..90 => &["0"],
             101.. => &["15"],
             _ if kept(0..101) && self.carried != Some("15") => &["0"],
-            // Most nodes carry it at any time, so that a new leader adopts it.
+            // Most nodes carry it at any time, so a new leader adopts it.
             _ if kept(90..501) && self.carried == Some("15") && self.changed < 40 => &["15"],
             _ => &["0", "15"],
         }
@@ -68,7 +68,7 @@ impl Scene for Nodes {
 
     fn steps(draw: &mut Draw) -> Vec<At<Scripted<Self>>> {
         let mut size = draw.number(SIZES);
-        // Most clusters are settled when the controller comes, at the step that a small or a large past left.
+        // Most clusters are settled when the controller starts, at the step that a small or a large past left.
         let carried = match size {
             ..90 => Some("0"),
             90..101 => Some(draw.pick(&["0", "15"])),
@@ -135,8 +135,8 @@ impl Scene for Nodes {
         Err(NEVER_NEEDED.to_owned())
     }
 
-    /// A node is written once for each thing that happened to it or to all: it comes, it is edited, the step
-    /// changes, a new leader judges anew.
+    /// A node is written once for each thing that happened to it or to all nodes: it comes, it is edited, the step
+    /// changes, a new leader judges again.
     fn afterwards(&self, server: &Server, history: &History<Scripted<Self>>) -> Result<(), String> {
         let limit = 1 + history.actions.len() + history.faults.len();
         let mut writes: BTreeMap<String, usize> = BTreeMap::new();
@@ -186,7 +186,7 @@ fn recreate(number: usize) -> Scripted<Nodes> {
     let says = format!("node {number} is deleted and comes back bare");
     step(says, move |nodes: &mut Nodes, server| {
         nodes.deletes(server, number);
-        // For a moment there is one fewer.
+        // For a moment there is one node fewer.
         nodes.counts.insert(nodes.present.len());
         nodes.adds(server, number, None);
     })
