@@ -16,7 +16,6 @@ mod rules;
 mod schema;
 mod test;
 mod tour;
-mod words;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
