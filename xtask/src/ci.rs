@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use crate::command::{self, cargo, root, run as run_command};
 use crate::control_plane;
-use crate::{kubernetes, rules, test};
+use crate::{kubernetes, rules, schema, test};
 use xtask::steps::Steps;
 
 #[derive(clap::Args)]
@@ -26,12 +26,14 @@ const NIGHTLY_SEEDS: u64 = 1000;
 /// A named check.
 type Step = (&'static str, fn(&Args) -> Result<()>);
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 11] = [
     ("format", |_| run_command(&mut cargo(["fmt", "--all", "--check"]))),
+    ("spelling", spelling),
     ("rules", |_| rules::run(&rules::Args { check: true })),
     ("charts", |_| run_command(command::chore("charts").arg("--check"))),
     ("workflows", workflows),
     ("licenses", licenses),
+    ("schema", |_| schema::run(&schema::Args { check: true })),
     ("lints", lints),
     ("docs", docs),
     ("crates alone", crates_alone),
@@ -57,6 +59,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let outcome = all.try_for_each(|(name, step)| steps.run(name, || step(args)));
     println!("\n{steps}");
     outcome
+}
+
+/// Words that `[workspace.metadata.typos]` in Cargo.toml does not allow.
+fn spelling(_: &Args) -> Result<()> {
+    run_command(Command::new("typos").current_dir(root()))
+        .context("typos comes with `cargo install --locked typos-cli`, or with `pip install typos`")
 }
 
 /// What GitHub would refuse, or read otherwise than it is meant.

@@ -13,9 +13,9 @@ mod guide;
 mod helm;
 mod kubernetes;
 mod rules;
+mod schema;
 mod test;
 mod tour;
-mod words;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -45,7 +45,7 @@ enum Chore {
     /// Build etcd, kube-apiserver, kube-controller-manager and kube-scheduler for the tests
     ControlPlane(control_plane::Args),
     /// Write what objects of the served kinds look like, for the embedded API server
-    Schema(Passed),
+    Schema(schema::Args),
     /// Write the Helm charts, with their schemas, READMEs, alerts and dashboards
     Charts(Passed),
     /// Write the charts as plain manifests, bases for Kustomize and static pods
@@ -82,7 +82,7 @@ fn main() -> ExitCode {
         Chore::Bench(args) => pass_on("bench", &args),
         Chore::Fault(args) => fault::run(&args),
         Chore::ControlPlane(args) => control_plane::run(&args),
-        Chore::Schema(args) => pass_on("schema", &args),
+        Chore::Schema(args) => schema::run(&args),
         Chore::Charts(args) => pass_on("charts", &args),
         Chore::Manifests(args) => manifests(&args),
         Chore::Image(args) => pass_on("image", &args),

@@ -12,7 +12,6 @@ mod image;
 mod manifests;
 mod package;
 mod release;
-mod schema;
 mod screenshot;
 
 use std::process::ExitCode;
@@ -33,7 +32,6 @@ enum Chore {
     Image(image::Args),
     Manifests(manifests::Args),
     Release(release::Args),
-    Schema(schema::Args),
     Screenshot(screenshot::Args),
     VerifyImage(image::verify::Args),
 }
@@ -45,7 +43,6 @@ fn main() -> ExitCode {
         Chore::Image(args) => image::run(&args),
         Chore::Manifests(args) => manifests::run(&args),
         Chore::Release(args) => release::run(&args),
-        Chore::Schema(args) => schema::run(&args),
         Chore::Screenshot(args) => screenshot::run(&args),
         Chore::VerifyImage(args) => image::verify::run(&args),
     })

@@ -24,7 +24,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 
 use crate::command::{self, root};
-use crate::{guide, words};
+use crate::guide;
 
 /// The rules that one crate answers for.
 struct Book {
@@ -112,7 +112,6 @@ struct Source {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut defects = unlisted_controllers()?;
     defects.extend(guide::defects()?);
-    defects.extend(words::defects()?);
     defects.extend(quotes::defects()?);
     let mut report = String::from(
         "<!-- Written by `cargo xtask rules` from the tables at the top of the modules. -->\n\

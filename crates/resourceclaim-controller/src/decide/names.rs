@@ -9,8 +9,8 @@ use controller_core::meta::Uid;
 
 use super::MAX_BASE_LEN;
 
-/// The characters of the hash: those of Kubernetes' generated names, without vowels and look-alikes. Source:
-/// `apimachinery/pkg/util/rand`, `alphanums`.
+/// The characters of the hash: those of Kubernetes' generated names, without vowels and letters that look alike.
+/// Source: `apimachinery/pkg/util/rand`, `alphanums`.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 /// Characters of the hash.
 const HASH_LEN: u32 = 5;

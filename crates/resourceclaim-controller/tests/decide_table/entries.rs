@@ -189,7 +189,7 @@ fn a_claim_is_named_after_its_pod_and_entry() {
 #[rstest]
 #[case::it_is_gone(World::of([]))]
 #[case::another_was_made(World::of([made(GPU[1], "gpu")]))]
-#[case::it_is_anothers(World::of([claim(GPU[0])]))]
+#[case::it_is_of_another(World::of([claim(GPU[0])]))]
 #[case::it_is_there(World::of([made(GPU[0], "gpu")]))]
 fn a_record_of_a_pod_on_a_node_is_kept(#[case] world: World) {
     let pod = on_node(pod_recording(GPU[0]));

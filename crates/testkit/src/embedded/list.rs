@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 
 use super::failure::Failure;
 use super::options::{Continue, ListOptions, VersionMatch};
-use super::protobuf::{self, Message};
+use super::protobuf;
 use super::reply::{Body, streamed};
 use super::resource::Resource;
+use super::schema::Message;
 use super::store::{Store, Stored};
 use super::view::View;
 

@@ -11,9 +11,10 @@ use serde_json::{Value, json};
 use super::encoding::{Accept, Encoding, Shape};
 use super::failure::Failure;
 use super::options::ListOptions;
-use super::protobuf::{self, Message, encode};
+use super::protobuf::{self, encode};
 use super::reply::{self, Body};
 use super::resource::Resource;
+use super::schema::Message;
 use super::store::Stored;
 
 /// The form in which a client wants objects.

@@ -9,8 +9,8 @@ use controller_core::runtime::App;
 use futures::future::BoxFuture;
 use harness::{Running, Start};
 use jiff::Timestamp;
-use serde_json::json;
-use testkit::embedded::{Acting, Actors, Request, Server};
+use serde_json::{Value, json};
+use testkit::embedded::{Acting, Actors, NODES, PODS, REPLICA_SETS, Request, Server};
 
 use crate::faults::Fault;
 use crate::recording::{INTERVAL, Recording};
@@ -82,6 +82,55 @@ where
 /// What the clock on the wall of a cluster says.
 pub(crate) fn now(server: &Server) -> Timestamp {
     saturating_add(START.parse().unwrap(), server.elapsed())
+}
+
+/// Stores a replica set of pods with this spec; [`fill`] gives it them.
+pub(crate) fn insert_replica_set(server: &Server, name: &str, replicas: u64, pod: &Value) {
+    let labels = json!({"app": name});
+    server
+        .insert(json!({
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": name},
+            "spec": {
+                "replicas": replicas,
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": pod},
+            },
+        }))
+        .unwrap();
+}
+
+/// Stores the pods that replica sets lack at this tick, each on the node without taints that has the fewest.
+pub(crate) fn fill(server: &Server, tick: u64) {
+    for set in server.list(&REPLICA_SETS) {
+        let name = set["metadata"]["name"].as_str().unwrap();
+        let template = &set["spec"]["template"];
+        let is_of_set = |pod: &&Value| {
+            pod["metadata"]["labels"] == template["metadata"]["labels"]
+                && pod["metadata"]["deletionTimestamp"].is_null()
+        };
+        let there = server.list(&PODS).iter().filter(is_of_set).count() as u64;
+        for number in there..set["spec"]["replicas"].as_u64().unwrap() {
+            let pods = server.list(&PODS);
+            let nodes = server.list(&NODES).into_iter();
+            let untainted = nodes.filter(|node| node["spec"]["taints"].is_null());
+            let names = untainted.map(|node| node["metadata"]["name"].clone());
+            let count = |node: &Value| pods.iter().filter(|pod| pod["spec"]["nodeName"] == *node).count();
+            let mut pod = json!({
+                "apiVersion": "v1", "kind": "Pod",
+                "metadata": {
+                    "name": format!("{name}-{tick}-{number}"),
+                    "labels": template["metadata"]["labels"],
+                    "ownerReferences": [{
+                        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name,
+                        "uid": set["metadata"]["uid"], "controller": true,
+                    }],
+                },
+                "spec": template["spec"],
+            });
+            pod["spec"]["nodeName"] = names.min_by_key(count).unwrap();
+            server.insert(pod).unwrap();
+        }
+    }
 }
 
 /// Whether a request writes what the controller is there for: no Lease and no event.

@@ -10,7 +10,7 @@ use kube::api::EvictParams;
 use serde_json::{Value, json};
 use testkit::embedded::{self, Actors, KubeletOptions, POD_DISRUPTION_BUDGETS, PODS, Server};
 
-use crate::cluster::{Controller, start, start_dry};
+use crate::cluster::{Controller, fill, insert_replica_set, start, start_dry};
 use crate::faults::{Fault, LEFT_DRY, leave_dry, writes};
 
 const WORKLOADS: u64 = 3;
@@ -26,7 +26,7 @@ pub(crate) const CONTROLLER: Controller = Controller {
         let kubelet = KubeletOptions::new()
             .start_after(Duration::from_secs(8))
             .stop_within(Duration::from_secs(4));
-        Actors::new().scheduler().replica_sets().kubelet(kubelet)
+        Actors::new().kubelet(kubelet)
     },
     load: |server, tick| load(server, tick).boxed(),
     faults: FAULTS,
@@ -84,18 +84,18 @@ fn prepare(server: &Server) {
     ];
     for (workload, amount) in (0..WORKLOADS).zip(amounts.iter().cycle()) {
         let app = app(workload);
-        let template = json!({"metadata": {"labels": {"app": app}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
-        server
-            .insert(json!({
-                "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": app},
-                "spec": {"replicas": 3, "selector": {"matchLabels": {"app": app}}, "template": template},
-            }))
-            .unwrap();
+        insert_replica_set(
+            server,
+            &app,
+            3,
+            &json!({"containers": [{"name": "c", "image": "i"}]}),
+        );
         server.insert(budget(&app, amount)).unwrap();
     }
 }
 
 async fn load(server: Server, tick: u64) {
+    fill(&server, tick);
     if !tick.is_multiple_of(TICKS_AN_EVICTION) {
         return;
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use taint_eviction_controller::TaintEvictionController;
 use testkit::embedded::{self, Actors, KubeletOptions, NODES, Server, Verb};
 
-use crate::cluster::{Controller, start, start_dry};
+use crate::cluster::{Controller, fill, insert_replica_set, start, start_dry};
 use crate::faults::{Fault, LEFT_DRY, leave_dry, once_an_object, writes};
 
 const NODES_THERE: u64 = 6;
@@ -21,7 +21,7 @@ pub(crate) const CONTROLLER: Controller = Controller {
     prepare,
     actors: || {
         let kubelet = KubeletOptions::new().stop_within(Duration::from_secs(4));
-        Actors::new().scheduler().replica_sets().kubelet(kubelet)
+        Actors::new().kubelet(kubelet)
     },
     load: |server, tick| async move { load(&server, tick) }.boxed(),
     faults: FAULTS,
@@ -71,20 +71,13 @@ fn prepare(server: &Server) {
         ("longer-than-it-takes", tolerates(json!(300))),
         ("for-ever", tolerates(Value::Null)),
     ] {
-        let template = json!({
-            "metadata": {"labels": {"app": app}},
-            "spec": {"tolerations": tolerations, "containers": [{"name": "c", "image": "i"}]},
-        });
-        server
-            .insert(json!({
-                "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": app},
-                "spec": {"replicas": 6, "selector": {"matchLabels": {"app": app}}, "template": template},
-            }))
-            .unwrap();
+        let pod = json!({"tolerations": tolerations, "containers": [{"name": "c", "image": "i"}]});
+        insert_replica_set(server, app, 6, &pod);
     }
 }
 
 fn load(server: &Server, tick: u64) {
+    fill(server, tick);
     if !tick.is_multiple_of(TICKS_TAINTED) {
         return;
     }

@@ -89,7 +89,7 @@ fn golden(name: &str, file: &str, args: &[&str]) {
 const WRONG: &str = r"
 a key that is none                | replica=3                                           | additional properties 'replica' not allowed
 a key of the config that is none  | config.concurrentSincs=3                            | at '/config': additional properties 'concurrentSincs' not allowed
-a key further down that is none   | serviceMonitor.intervall=3s                         | at '/serviceMonitor': additional properties 'intervall' not allowed
+a key further down that is none   | serviceMonitor.every=3s                             | at '/serviceMonitor': additional properties 'every' not allowed
 a key that the pod sets           | config.leaderElectIdentity=a                        | at '/config': additional properties 'leaderElectIdentity' not allowed
 a word for a number               | replicas=two                                        | at '/replicas': got string, want integer
 a word for a number of the config | config.kubeApiQps=fast                              | at '/config/kubeApiQps': got string, want number
@@ -137,7 +137,7 @@ no timeout                        | podMonitor.scrapeTimeout=soon               
 nothing that a policy does        | admissionPolicy.validationActions[0]=Refuse         | at '/admissionPolicy/validationActions/0': value must be one of
 no registry                       | global.imageRegistry=5                              | at '/global/imageRegistry': got number, want string
 no placement for all              | global.controlPlane=true                            | at '/global/controlPlane': value must be one of '', 'require', 'prefer', 'none'
-a monitor for all that is none    | global.serviceMonitor.intervall=3s                  | at '/global/serviceMonitor': additional properties 'intervall' not allowed
+a monitor for all that is none    | global.serviceMonitor.every=3s                      | at '/global/serviceMonitor': additional properties 'every' not allowed
 ";
 
 #[test]
@@ -172,8 +172,8 @@ fn refused(what: &str, chart_and_values: &[&str], named: &str) {
 
 #[rstest]
 #[case::a_controller_that_is_none(
-    "ttl-controler.enabled=true",
-    "additional properties 'ttl-controler' not allowed"
+    "ttl-controllers.enabled=true",
+    "additional properties 'ttl-controllers' not allowed"
 )]
 #[case::a_word_for_yes_or_no(
     "ttl-controller.enabled=maybe",

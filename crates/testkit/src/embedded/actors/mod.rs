@@ -11,8 +11,6 @@ mod follower;
 mod garbage_collector;
 mod kubelet;
 mod pod_status;
-mod replica_sets;
-mod scheduler;
 mod stage;
 
 use std::fmt;
@@ -31,7 +29,7 @@ pub use kubelet::KubeletOptions;
 /// ```no_run
 /// # async fn example(server: testkit::embedded::Server) {
 /// use testkit::embedded::{Actors, KubeletOptions};
-/// let _acting = server.run(Actors::new().scheduler().kubelet(KubeletOptions::new()));
+/// let _acting = server.run(Actors::new().garbage_collector().kubelet(KubeletOptions::new()));
 /// # }
 /// ```
 #[derive(Default)]
@@ -72,17 +70,6 @@ impl Actors {
     /// The kubelets of all nodes that there are: they run bound pods and end deleted ones.
     pub fn kubelet(self, options: KubeletOptions) -> Self {
         self.with(kubelet::Kubelet::new(options))
-    }
-
-    /// The scheduler: binds pods to the node with the fewest pods among those that they tolerate, select and fit on
-    /// by number. Pods with a scheduler of their own, scheduling gates or resource claims are left alone.
-    pub fn scheduler(self) -> Self {
-        self.with(scheduler::Scheduler::default())
-    }
-
-    /// The controller of `ReplicaSets`: keeps as many pods as they ask for. It adopts none.
-    pub fn replica_sets(self) -> Self {
-        self.with(replica_sets::ReplicaSets::default())
     }
 
     fn with(mut self, actor: impl Actor + 'static) -> Self {

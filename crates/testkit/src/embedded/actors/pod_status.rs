@@ -10,11 +10,6 @@ pub(super) fn is_terminal(pod: &Value) -> bool {
     matches!(text(&pod["status"], "phase"), "Succeeded" | "Failed")
 }
 
-/// Whether the pod takes part in its service.
-pub(super) fn is_ready(pod: &Value) -> bool {
-    conditions::is_true(pod, "Ready")
-}
-
 /// The pod runs and is ready.
 pub(super) fn run(pod: &mut Value, host_ip: &str, pod_ip: &str, now: &str) {
     let statuses: Vec<Value> = containers(pod)

@@ -11,8 +11,8 @@ use crate::embedded::managed_fields::{Part, Writer};
 use crate::embedded::resource::Resource;
 use crate::embedded::shared::Shared;
 use crate::embedded::store::Stored;
+use crate::embedded::write::Write;
 use crate::embedded::write::deletion::DeleteOptions;
-use crate::embedded::write::{Write, served};
 
 /// The server, as one actor meets it.
 pub(super) struct Stage {
@@ -59,22 +59,6 @@ impl Stage {
         follower.look(&self.shared.store.lock())
     }
 
-    pub(super) fn get(&self, resource: &'static Resource, key: &str) -> Option<Value> {
-        let store = self.shared.store.lock();
-        Some(served(resource, store.get(resource, key)?))
-    }
-
-    pub(super) fn create(
-        &self,
-        resource: &'static Resource,
-        namespace: &str,
-        object: Value,
-    ) -> Result<Value, Failure> {
-        let part = Part::main(resource);
-        let stored = self.write(resource, namespace, "", part, |write| write.create(object))?;
-        Ok(served(resource, &stored))
-    }
-
     /// Changes an object, all but its status.
     pub(super) fn edit(&self, target: Target<'_>, change: impl FnOnce(&mut Value)) -> Result<(), Failure> {
         self.update(target, Part::main(target.resource), change)
@@ -87,15 +71,6 @@ impl Stage {
         change: impl FnOnce(&mut Value),
     ) -> Result<(), Failure> {
         self.update(target, Part::Status, change)
-    }
-
-    /// Changes an object as the API server itself does, without an owner for what it changed.
-    pub(super) fn set(&self, target: Target<'_>, change: impl FnOnce(&mut Value)) -> Result<(), Failure> {
-        self.write_to(target, Part::Whole, |write| {
-            let object = incarnation(&write, target.uid)?;
-            write.set(object, change);
-            Ok(())
-        })
     }
 
     pub(super) fn delete(&self, target: Target<'_>, options: DeleteOptions) -> Result<(), Failure> {

@@ -4,8 +4,8 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::messages::{Kind, Message};
 use super::wire::{self, Malformed, Wire};
+use crate::embedded::schema::{Kind, Message, Scalar};
 
 /// What a message says of the fields that are known.
 pub(super) fn decode(of: &Message, mut raw: &[u8]) -> Result<Map<String, Value>, Malformed> {
@@ -14,27 +14,24 @@ pub(super) fn decode(of: &Message, mut raw: &[u8]) -> Result<Map<String, Value>,
         let Some(field) = of.fields.iter().find(|field| field.number == number) else {
             continue;
         };
-        match (&field.kind, field.name) {
-            (Kind::Message(part), None) => {
+        match (&field.kind, &field.name) {
+            (Kind::Struct { name: part, .. }, None) => {
                 let part = Message::named(part).ok_or(Malformed)?;
                 object.append(&mut decode(part, wire.bytes()?)?);
             }
             (_, None) => return Err(Malformed),
-            (Kind::Optional(kind), Some(name)) => {
-                object.insert(name.to_owned(), one(kind, wire)?);
-            }
-            (Kind::List(kind), Some(name)) => {
+            (Kind::List { items, .. }, Some(name)) => {
                 let list = object.entry(name).or_insert_with(|| json!([]));
-                list.as_array_mut().ok_or(Malformed)?.push(one(kind, wire)?);
+                list.as_array_mut().ok_or(Malformed)?.push(one(items, wire)?);
             }
-            (Kind::Map(kind), Some(name)) => {
-                let (key, value) = entry(kind, wire.bytes()?)?;
+            (Kind::Map { values, .. }, Some(name)) => {
+                let (key, value) = entry(values, wire.bytes()?)?;
                 object.entry(name).or_insert_with(|| json!({}))[key] = value;
             }
             (kind, Some(name)) => {
                 let value = one(kind, wire)?;
-                if !is_nothing(&value) {
-                    object.insert(name.to_owned(), value);
+                if field.is_pointer || !is_nothing(&value) {
+                    object.insert(name.clone(), value);
                 }
             }
         }
@@ -48,17 +45,35 @@ fn is_nothing(value: &Value) -> bool {
 
 fn one(kind: &Kind, wire: Wire<'_>) -> Result<Value, Malformed> {
     Ok(match kind {
-        Kind::Text => json!(wire.text()?),
-        Kind::Bytes => json!(BASE64_STANDARD.encode(wire.bytes()?)),
-        Kind::Bool => json!(wire.integer()? != 0),
-        Kind::Int32 | Kind::Int64 => json!(wire.integer()?),
-        Kind::Time => time(wire.bytes()?, |time| time.to_string())?,
-        Kind::MicroTime => time(wire.bytes()?, |time| format!("{time:.6}"))?,
-        Kind::Quantity => {
+        Kind::Scalar(scalar) => read_scalar(*scalar, wire)?,
+        Kind::Any => {
+            let parts = Parts::read(wire.bytes()?)?;
+            match &*parts.text {
+                "" => Value::Null,
+                text => serde_json::from_str(text).map_err(|_| Malformed)?,
+            }
+        }
+        Kind::Struct { name, .. } => {
+            let of = Message::named(name).ok_or(Malformed)?;
+            Value::Object(decode(of, wire.bytes()?)?)
+        }
+        Kind::List { .. } | Kind::Map { .. } => return Err(Malformed),
+    })
+}
+
+fn read_scalar(scalar: Scalar, wire: Wire<'_>) -> Result<Value, Malformed> {
+    Ok(match scalar {
+        Scalar::Text => json!(wire.text()?),
+        Scalar::Bytes => json!(BASE64_STANDARD.encode(wire.bytes()?)),
+        Scalar::Bool => json!(wire.integer()? != 0),
+        Scalar::Int32 | Scalar::Int64 => json!(wire.integer()?),
+        Scalar::Time => time(wire.bytes()?, |time| time.to_string())?,
+        Scalar::MicroTime => time(wire.bytes()?, |time| format!("{time:.6}"))?,
+        Scalar::Quantity => {
             let parts = Parts::read(wire.bytes()?)?;
             json!(parts.text)
         }
-        Kind::IntOrText => {
+        Scalar::IntOrText => {
             let parts = Parts::read(wire.bytes()?)?;
             if parts.first == 0 {
                 json!(parts.second)
@@ -66,18 +81,8 @@ fn one(kind: &Kind, wire: Wire<'_>) -> Result<Value, Malformed> {
                 json!(parts.text)
             }
         }
-        Kind::Json => {
-            let parts = Parts::read(wire.bytes()?)?;
-            match &*parts.text {
-                "" => Value::Null,
-                text => serde_json::from_str(text).map_err(|_| Malformed)?,
-            }
-        }
-        Kind::Message(name) => {
-            let of = Message::named(name).ok_or(Malformed)?;
-            Value::Object(decode(of, wire.bytes()?)?)
-        }
-        Kind::Optional(_) | Kind::List(_) | Kind::Map(_) => return Err(Malformed),
+        // Only definitions have some.
+        Scalar::Float => return Err(Malformed),
     })
 }
 

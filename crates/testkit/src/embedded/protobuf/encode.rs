@@ -9,32 +9,33 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::messages::{Field, Kind, Message};
 use super::wire::{put_bytes, put_integer, put_message, put_misfit};
+use crate::embedded::schema::{Kind, Message, Numbered, Scalar};
 
 const MICROSECOND: i32 = 1_000;
 
 /// Appends the fields of a message. Fields of the object that the message does not have are left out.
 pub(in crate::embedded) fn encode(of: &Message, object: &Value, to: &mut Vec<u8>) {
-    for Field { number, name, kind } in &of.fields {
-        let value = match name {
+    for part in &of.fields {
+        let value = match &part.name {
             None => Some(object),
             Some(name) => object.get(name).filter(|value| !value.is_null()),
         };
-        field(*number, kind, value, to);
+        field(part, value, to);
     }
 }
 
-fn field(number: u64, kind: &Kind, value: Option<&Value>, to: &mut Vec<u8>) {
-    match (kind, value) {
-        (Kind::Optional(_) | Kind::List(_) | Kind::Map(_) | Kind::Bytes, None) => {}
-        (Kind::Optional(kind), Some(value)) => field(number, kind, Some(value), to),
-        (Kind::List(kind), Some(Value::Array(items))) => {
+fn field(part: &Numbered, value: Option<&Value>, to: &mut Vec<u8>) {
+    let number = part.number;
+    match (&part.kind, value) {
+        (_, None) if part.is_pointer => {}
+        (Kind::List { .. } | Kind::Map { .. } | Kind::Scalar(Scalar::Bytes), None) => {}
+        (Kind::List { items: kind, .. }, Some(Value::Array(items))) => {
             for item in items {
                 one(number, kind, item, to);
             }
         }
-        (Kind::Map(kind), Some(Value::Object(entries))) => {
+        (Kind::Map { values: kind, .. }, Some(Value::Object(entries))) => {
             for (key, value) in entries {
                 put_message(number, to, |to| {
                     put_bytes(1, key.as_bytes(), to);
@@ -49,21 +50,8 @@ fn field(number: u64, kind: &Kind, value: Option<&Value>, to: &mut Vec<u8>) {
 /// One value; null is its zero value.
 fn one(number: u64, kind: &Kind, value: &Value, to: &mut Vec<u8>) {
     let written = match kind {
-        Kind::Text => text(value).map(|text| put_bytes(number, text.as_bytes(), to)),
-        Kind::Bytes => text(value)
-            .and_then(|text| BASE64_STANDARD.decode(text).ok())
-            .map(|bytes| put_bytes(number, &bytes, to)),
-        Kind::Bool => truth(value).map(|value| put_integer(number, value.into(), to)),
-        Kind::Int32 => integer(value)
-            .filter(|value| i32::try_from(*value).is_ok())
-            .map(|value| put_integer(number, value, to)),
-        Kind::Int64 => integer(value).map(|value| put_integer(number, value, to)),
-        Kind::Time => time(number, value, |_| 0, to),
-        Kind::MicroTime => time(number, value, |nanos| nanos - nanos % MICROSECOND, to),
-        Kind::Quantity => quantity(value)
-            .map(|quantity| put_message(number, to, |to| put_bytes(1, quantity.as_bytes(), to))),
-        Kind::IntOrText => int_or_text(number, value, to),
-        Kind::Json => {
+        Kind::Scalar(scalar) => put_scalar(number, *scalar, value, to),
+        Kind::Any => {
             let text = Some(value).filter(|value| !value.is_null()).map(Value::to_string);
             put_message(number, to, |to| {
                 if let Some(text) = text {
@@ -72,13 +60,34 @@ fn one(number: u64, kind: &Kind, value: &Value, to: &mut Vec<u8>) {
             });
             Some(())
         }
-        Kind::Message(name) if value.is_object() || value.is_null() => {
+        Kind::Struct { name, .. } if value.is_object() || value.is_null() => {
             Message::named(name).map(|of| put_message(number, to, |to| encode(of, value, to)))
         }
-        Kind::Message(_) | Kind::Optional(_) | Kind::List(_) | Kind::Map(_) => None,
+        Kind::Struct { .. } | Kind::List { .. } | Kind::Map { .. } => None,
     };
     if written.is_none() {
         put_misfit(number, to);
+    }
+}
+
+fn put_scalar(number: u64, scalar: Scalar, value: &Value, to: &mut Vec<u8>) -> Option<()> {
+    match scalar {
+        Scalar::Text => text(value).map(|text| put_bytes(number, text.as_bytes(), to)),
+        Scalar::Bytes => text(value)
+            .and_then(|text| BASE64_STANDARD.decode(text).ok())
+            .map(|bytes| put_bytes(number, &bytes, to)),
+        Scalar::Bool => truth(value).map(|value| put_integer(number, value.into(), to)),
+        Scalar::Int32 => integer(value)
+            .filter(|value| i32::try_from(*value).is_ok())
+            .map(|value| put_integer(number, value, to)),
+        Scalar::Int64 => integer(value).map(|value| put_integer(number, value, to)),
+        Scalar::Time => time(number, value, |_| 0, to),
+        Scalar::MicroTime => time(number, value, |nanos| nanos - nanos % MICROSECOND, to),
+        Scalar::Quantity => quantity(value)
+            .map(|quantity| put_message(number, to, |to| put_bytes(1, quantity.as_bytes(), to))),
+        Scalar::IntOrText => int_or_text(number, value, to),
+        // Only definitions have some.
+        Scalar::Float => None,
     }
 }
 

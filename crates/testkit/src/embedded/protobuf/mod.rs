@@ -1,22 +1,20 @@
 //! Objects in Kubernetes' protobuf: read into JSON, and written from it.
 //!
 //! client-go's typed clients write it without asking whether the server can read it, and whoever prefers it is
-//! answered in it. One table (`messages.txt`) says for both directions what a message has.
+//! answered in it. The table of types (`schema/kubernetes.txt`) says for both directions what a message has.
 
 mod decode;
 mod encode;
-mod messages;
 mod wire;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, header};
 use serde_json::{Map, Value, json};
 
-use crate::embedded::schema::Schema;
+use crate::embedded::schema::{Message, Schema};
 use wire::Malformed;
 
 pub(super) use encode::encode;
-pub(super) use messages::Message;
 
 pub(super) const MEDIA: &str = "application/vnd.kubernetes.protobuf";
 /// What an envelope (`runtime.Unknown`) starts with.

@@ -6,6 +6,7 @@
 mod custom;
 mod decode;
 mod defaults;
+mod message;
 mod parse;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value};
 
 pub(super) use decode::decode;
+pub(super) use message::{Message, Numbered};
 
 static KUBERNETES: LazyLock<Types> = LazyLock::new(|| parse::types(include_str!("kubernetes.txt")));
 static FREE: LazyLock<Types> = LazyLock::new(Types::free);
@@ -27,6 +29,10 @@ pub(crate) struct Types {
     structs: BTreeMap<String, Struct>,
     /// The type of a whole object, by `apiVersion kind`; custom resources have one, under an empty name.
     roots: BTreeMap<String, Kind>,
+    /// The structs in protobuf.
+    messages: BTreeMap<String, Message>,
+    /// The message of what is stored or sent, by `apiVersion kind`.
+    message_of: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Default)]
@@ -36,7 +42,7 @@ struct Struct {
     others: Option<Kind>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Field {
     kind: Kind,
     presence: Presence,
@@ -57,7 +63,7 @@ enum Presence {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Kind {
+pub(super) enum Kind {
     Any,
     Scalar(Scalar),
     Struct {
@@ -76,7 +82,7 @@ enum Kind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Scalar {
+pub(super) enum Scalar {
     Text,
     Bytes,
     Bool,
@@ -116,7 +122,7 @@ impl Scalar {
 
 /// What tells the items of a list apart, for field ownership.
 #[derive(Clone, Debug, PartialEq)]
-enum Identity {
+pub(super) enum Identity {
     /// Nothing: the list is owned as a whole.
     None,
     Value,
@@ -162,6 +168,7 @@ impl Types {
         Self {
             structs: BTreeMap::from([(name.clone(), root)]),
             roots: BTreeMap::from([(name.clone(), Kind::Struct { name, atomic: false })]),
+            ..Self::default()
         }
     }
 

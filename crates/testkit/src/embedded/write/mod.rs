@@ -133,12 +133,6 @@ impl Write<'_> {
         }
     }
 
-    /// Changes an object as the API server itself does, without an owner for what it changed.
-    pub(super) fn set(mut self, mut object: Value, change: impl FnOnce(&mut Value)) {
-        change(&mut object);
-        self.put(&self.key(), object);
-    }
-
     pub(super) fn count_generation(&self, object: &mut Value) {
         if self.resource.generation {
             let generation = object["metadata"]["generation"].as_i64().unwrap_or(0);

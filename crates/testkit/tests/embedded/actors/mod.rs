@@ -2,7 +2,6 @@
 
 mod garbage_collection;
 mod kubelets;
-mod scheduling;
 mod together;
 
 use std::time::Duration;
@@ -72,10 +71,6 @@ impl Cluster {
     fn phase(&self, name: &str) -> Option<String> {
         let pod = self.find(&PODS_RESOURCE, name)?;
         Some(pod["status"]["phase"].as_str().unwrap_or("Pending").to_owned())
-    }
-
-    fn node_of(&self, pod: &str) -> Value {
-        self.get(&PODS_RESOURCE, pod)["spec"]["nodeName"].clone()
     }
 
     async fn delete(&self, uri: &str, options: Value) -> Value {
