@@ -1,7 +1,7 @@
 //! `cargo xtask release --dry-run`: a first release and the one after it, in a clone, with a registry, keys and a cluster
 //! that go with it.
 //!
-//! The steps are those of the release workflow ([`workflow`](super::workflow)). What is not there: GitHub, and Sigstore's
+//! The steps are those of the release workflow ([`jobs`](super::jobs)). What is not there: GitHub, and Sigstore's
 //! signatures without keys.
 
 use std::fs;
@@ -14,7 +14,7 @@ use testkit::real::{Process, eventually};
 use tokio::runtime::Runtime;
 
 use super::cluster::Cluster;
-use super::workflow::{Release, Runner, Variables, Workflow};
+use super::jobs::{Release, Runner, Variables};
 use super::{Chart, notes};
 use crate::charts::UMBRELLA;
 use crate::{image, package};
@@ -23,8 +23,8 @@ use xtask::steps::Steps;
 
 /// Within which the registry serves.
 const SOON: Duration = Duration::from_secs(30);
-/// Functions that look at what was published.
-const CHECKS: &str = include_str!("checks.sh");
+/// Functions that attest and look at what was published.
+pub(super) const CHECKS: &str = include_str!("checks.sh");
 
 #[derive(clap::Args)]
 pub(super) struct Options {
@@ -105,8 +105,7 @@ fn whole(work: &Path, steps: &mut Steps, controllers: &[String], with_umbrella: 
         env: variables(work),
     };
     steps.run("clone", || clone(&runner))?;
-    let workflow = Workflow::read(&runner.clone)?;
-    steps.run("crane and cosign", || runner.install_tools(&workflow))?;
+    steps.run("crane and cosign", || runner.install_tools())?;
     let _registry = steps.run("registry and keys", || {
         let (registry, host) = runtime.block_on(registry(work))?;
         runner.env.insert("REGISTRY_HOST".to_owned(), host);
@@ -119,7 +118,7 @@ fn whole(work: &Path, steps: &mut Steps, controllers: &[String], with_umbrella: 
     let tags = steps.run("changelogs and tags", || changelogs_and_tags(&runner, &all))?;
     let mut releases = Vec::new();
     for tag in &tags {
-        releases.push(steps.run(tag, || release(&runner, &workflow, tag))?);
+        releases.push(steps.run(tag, || release(&runner, tag))?);
     }
 
     releases.retain(|release| release.name != UMBRELLA);
@@ -136,7 +135,7 @@ fn whole(work: &Path, steps: &mut Steps, controllers: &[String], with_umbrella: 
     let tag = steps.run("changelog and tag of the next version", || {
         prepare_next(&runner, first)
     })?;
-    let second = steps.run(&tag, || release(&runner, &workflow, &tag))?;
+    let second = steps.run(&tag, || release(&runner, &tag))?;
     let step = format!("helm upgrade {} {}", second.name, second.version);
     steps.run(&step, || {
         let upgrade = cluster.put(&runner, "upgrade --reset-then-reuse-values", &second);
@@ -144,7 +143,6 @@ fn whole(work: &Path, steps: &mut Steps, controllers: &[String], with_umbrella: 
     })?;
     steps.run("no version is published twice", || {
         let mut env = first.env.clone();
-        env.insert("PUSH".to_owned(), workflow.script("push")?.to_owned());
         env.insert("NEXT".to_owned(), second.folder.display().to_string());
         runner.shell(&format!("{CHECKS}\nnever_twice"), &first.folder, &env)
     })?;
@@ -305,8 +303,8 @@ fn prepare_next(runner: &Runner, Release { name, version, .. }: &Release) -> Res
 }
 
 /// Releases what `tag` names, and checks what is in the registry then.
-fn release(runner: &Runner, workflow: &Workflow, tag: &str) -> Result<Release> {
-    let release = runner.release(workflow, tag)?;
+fn release(runner: &Runner, tag: &str) -> Result<Release> {
+    let release = runner.release(tag)?;
     println!("\n--- Signatures, provenance and SBOMs");
     runner.shell(&format!("{CHECKS}\npublished"), &release.folder, &release.env)?;
     Ok(release)

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `changelog` | the section of the version that comes next |
 //! | `dry_run` | a first release and the one after it, on this machine |
-//! | `workflow` | the jobs of the release workflow, run here |
+//! | `jobs` | the jobs of the release workflow, run here |
 //! | `cluster` | an install and an upgrade from the registry |
 //!
 //! `ttl-controller-v0.2.0` is version 0.2.0 of ttl-controller alone: its crate, image and chart. The tag, the crate,
@@ -14,7 +14,7 @@
 mod changelog;
 mod cluster;
 mod dry_run;
-mod workflow;
+mod jobs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
