@@ -54,7 +54,7 @@ enum Chore {
     Image(Passed),
     /// Read images back, and run each from an otherwise empty root against the real control plane
     VerifyImage(Passed),
-    /// Check what a tag releases, write its changelog, or go through a whole release on this machine
+    /// Check what a tag releases, or go through a whole release on this machine
     Release(Passed),
     /// Do what the README has somebody new do, from a fresh clone, and time it
     Tour,

@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 
 use super::cluster::Cluster;
 use super::jobs::{Release, Runner, Variables};
-use super::{Chart, notes};
+use super::{Chart, notes, path_of_changelog};
 use crate::charts::UMBRELLA;
 use crate::{image, package};
 use xtask::command::{self, git, root, target_dir};
@@ -255,14 +255,18 @@ fn keys(runner: &Runner) -> Result<()> {
     Ok(())
 }
 
-/// Makes the sections of the changelogs that are not there yet, and a tag each.
+/// Turns what is unreleased into the sections of the changelogs that are not there yet; makes a tag each.
 fn changelogs_and_tags(runner: &Runner, names: &[&str]) -> Result<Vec<String>> {
     let mut tags = Vec::new();
     let mut script = Vec::new();
     for name in names {
         let version = Chart::of(&runner.clone, name)?.version;
         if notes(&runner.clone, name, &version).is_err() {
-            script.push(format!("cargo xtask release changelog {name}"));
+            let changelog = path_of_changelog(&runner.clone, name);
+            script.push(format!(
+                "sed --in-place 's/^## Unreleased$/## {version}/' '{}'",
+                changelog.display()
+            ));
         }
         tags.push(format!("{name}-v{version}"));
     }
@@ -294,7 +298,7 @@ fn prepare_next(runner: &Runner, Release { name, version, .. }: &Release) -> Res
          git commit --quiet --all --message 'Say which version comes next'
          sed --in-place 's/^version = \"{version}\"$/version = \"{next}\"/' crates/{name}/Cargo.toml
          cargo xtask charts
-         cargo xtask release changelog {name}
+         sed --in-place '0,/^## /s//## {next}\\n\\n- The next one.\\n\\n## /' crates/{name}/CHANGELOG.md
          {}",
         merged(&format!("Release {name} {next}"), std::slice::from_ref(&tag))
     );
