@@ -13,7 +13,6 @@ mod manifests;
 mod package;
 mod release;
 mod schema;
-mod screenshot;
 
 use std::process::ExitCode;
 
@@ -34,7 +33,6 @@ enum Chore {
     Manifests(manifests::Args),
     Release(release::Args),
     Schema(schema::Args),
-    Screenshot(screenshot::Args),
     VerifyImage(image::verify::Args),
 }
 
@@ -46,7 +44,6 @@ fn main() -> ExitCode {
         Chore::Manifests(args) => manifests::run(&args),
         Chore::Release(args) => release::run(&args),
         Chore::Schema(args) => schema::run(&args),
-        Chore::Screenshot(args) => screenshot::run(&args),
         Chore::VerifyImage(args) => image::verify::run(&args),
     })
 }

@@ -15,12 +15,13 @@ pub(crate) fn charts() -> Vec<String> {
     charts
 }
 
-/// Where they stand.
+/// Where the alerts of a chart are.
 pub(crate) fn file(controller: &str) -> PathBuf {
     folder().join(controller).join("files/alerts.yaml")
 }
 
-fn folder() -> PathBuf {
+/// Where the charts are.
+pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts")
 }
 
