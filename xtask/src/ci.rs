@@ -40,11 +40,10 @@ const STEPS: [Step; 11] = [
     ("tests (cargo xtask test)", tests),
 ];
 
-const NIGHTLY_STEPS: [Step; 9] = [
+const NIGHTLY_STEPS: [Step; 8] = [
     ("releases of Kubernetes", |_| kubernetes::check()),
     ("live tests on older releases", older_releases),
     ("images", images),
-    ("picture of a dashboard", picture),
     ("largest cluster", largest_cluster),
     ("its evictions", evictions_of_the_largest),
     ("budgets of large clusters", budgets_of_large_clusters),
@@ -136,12 +135,6 @@ fn images(_: &Args) -> Result<()> {
         .iter()
         .map(|name| output.path().join(format!("{name}.tar")));
     run_command(verify.args(tars).env("KUBEBUILDER_ASSETS", assets))
-}
-
-/// The demo's metrics in a dashboard; the picture in the README stays as it is.
-fn picture(_: &Args) -> Result<()> {
-    let to = ["--to", "target/dashboard.svg"];
-    run_command(command::chore("screenshot").args(to))
 }
 
 /// 5,000 nodes and 150,000 pods on the embedded API server: time and memory.

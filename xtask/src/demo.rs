@@ -30,7 +30,7 @@ pub fn run(args: &Args) -> Result<Infallible> {
 }
 
 /// Builds the demo and the controllers; returns where the demo is.
-pub fn build() -> Result<PathBuf> {
+fn build() -> Result<PathBuf> {
     // In one call, so that both are built from the same dependencies.
     let mut build = cargo(["build", "--package", "demo"]);
     for controller in command::controllers()? {

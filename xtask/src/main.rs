@@ -54,12 +54,10 @@ enum Chore {
     Image(Passed),
     /// Read images back, and run each from an otherwise empty root against the real control plane
     VerifyImage(Passed),
-    /// Check what a tag releases, write its changelog, or go through a whole release on this machine
+    /// Check what a tag releases, or go through a whole release on this machine
     Release(Passed),
     /// Do what the README has somebody new do, from a fresh clone, and time it
     Tour,
-    /// Draw a controller's dashboard while the demo plays its scene: the picture in the README
-    Screenshot(Passed),
     /// Check that each rule of the specification has code and a test, and write docs/rules.md
     Rules(rules::Args),
 }
@@ -89,7 +87,6 @@ fn main() -> ExitCode {
         Chore::VerifyImage(args) => pass_on("verify-image", &args),
         Chore::Release(args) => release(&args),
         Chore::Tour => tour::run(),
-        Chore::Screenshot(args) => pass_on("screenshot", &args),
         Chore::Rules(args) => rules::run(&args),
     })
 }

@@ -45,7 +45,7 @@ use crate::image;
 use xtask::command::root;
 
 use files::{found, source, source_if_any, sources};
-pub(crate) use umbrella::{NAME as UMBRELLA, VERSION as UMBRELLA_VERSION};
+pub(crate) use umbrella::NAME as UMBRELLA;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

@@ -16,7 +16,7 @@ use super::{Chart, kube_version, link, metadata, pretty, readme, reference, sour
 pub(crate) const NAME: &str = "kube-controllers";
 const ABOUT: &str = "Control loops of kube-controller-manager as programs of their own, in one release";
 /// Its own; it grows when that of one of the controllers does (docs/releasing.md).
-pub(crate) const VERSION: &str = "0.1.0";
+pub(super) const VERSION: &str = "0.1.0";
 
 /// Whether the file of a chart is a link: its text is where it leads.
 pub(super) fn is_link(path: &Path) -> bool {

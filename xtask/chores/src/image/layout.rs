@@ -276,7 +276,7 @@ fn json(value: &impl Serialize) -> Result<Vec<u8>> {
 }
 
 /// The hexadecimal digits of a SHA-256.
-pub(crate) fn sha256(content: &[u8]) -> String {
+pub(super) fn sha256(content: &[u8]) -> String {
     hex::encode(Sha256::digest(content))
 }
 

@@ -31,7 +31,6 @@ use xtask::command::{self, root, target_dir};
 
 use binary::Binary;
 use layout::Variant;
-pub(crate) use layout::sha256;
 
 /// Who the process is: nobody that a node or another image knows.
 const USER: &str = "65532:65532";

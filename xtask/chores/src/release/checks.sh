@@ -1,4 +1,25 @@
-# What is in the registry after a release. Sourced by bash, with the variables of the publishing job.
+# What is in the registry after a release. Sourced by bash in the folder that was published from, with the variables of a
+# `Release`.
+
+# In the place of GitHub's action: a provenance (https://slsa.dev/provenance/v1) as GitHub would make it of this run.
+attest_provenance() {
+  local source=$GITHUB_SERVER_URL/$GITHUB_REPOSITORY of
+  jq --null-input --arg source "$source" --arg tag "$GITHUB_REF_NAME" --arg commit "$GITHUB_SHA" \
+    --arg lock "$(sha256sum "${SCRIPT%/.github/*}/Cargo.lock" | cut --delimiter=' ' --fields=1)" '{
+      buildDefinition: {
+        buildType: "\($source)/blob/\($tag)/docs/releasing.md",
+        externalParameters: {workflow: {ref: "refs/tags/\($tag)", repository: $source, path: ".github/workflows/release.yml"}},
+        resolvedDependencies: [
+          {uri: "git+\($source)@refs/tags/\($tag)", digest: {gitCommit: $commit}},
+          {uri: "Cargo.lock", digest: {sha256: $lock}}
+        ]
+      },
+      runDetails: {builder: {id: "\($source)/dry-run"}}
+    }' >provenance.json
+  for of in ${IMAGE_DIGEST:+"$IMAGE@$IMAGE_DIGEST"} "$CHART@$CHART_DIGEST"; do
+    cosign attest --yes --type slsaprovenance1 --predicate provenance.json "$of"
+  done
+}
 
 # refused WHY COMMAND...: fails unless the command does, and says why.
 refused() {
@@ -67,29 +88,30 @@ sboms() {
   done
 }
 
-# again FOLDER: what the workflow does when a job is tried again, with what is in FOLDER.
+# again FOLDER: what the workflow does when a job is tried again, with what is in FOLDER/out.
 again() {
-  (
-    cd "$1" || exit
-    rm -rf layout
-    GITHUB_OUTPUT=/dev/null bash --noprofile --norc -eo pipefail -c "$PUSH"
-  )
+  rm -rf "$1/out/layout"
+  RUNNER_TEMP=$1 GITHUB_OUTPUT=/dev/null "$SCRIPT" push
 }
 
 # A version that is there is published again as it is, and never with the image or the package of $NEXT.
 never_twice() {
+  local image=$RUNNER_TEMP/other-image package=$RUNNER_TEMP/other-package
   digests before
-  again .
+  again "$RUNNER_TEMP"
   echo "published again as it is: $CONTROLLER $VERSION"
-  cp -r . ../other-image
-  cp "$NEXT/$CONTROLLER.tar" ../other-image
-  refused "$IMAGE:$VERSION is there already, and not the same" again ../other-image
-  cp -r . ../other-package
-  cp "$NEXT/$CONTROLLER"-*.tgz "../other-package/$CONTROLLER-$VERSION.tgz"
-  refused "$CHART:$VERSION is there already, and not the same" again ../other-package
-  # A registry that does not answer has not said that there is no such version.
-  IMAGE=localhost:1/none refused "nobody knows whether localhost:1/none:$VERSION is there" again .
-  CHART=localhost:1/none refused "nobody knows whether localhost:1/none:$VERSION is there" again .
+  mkdir "$image" "$package"
+  cp -r . "$image/out"
+  cp "$NEXT/$CONTROLLER.tar" "$image/out"
+  refused "$IMAGE:$VERSION is there already, and not the same" again "$image"
+  cp -r . "$package/out"
+  cp "$NEXT/$CONTROLLER"-*.tgz "$package/out/$CONTROLLER-$VERSION.tgz"
+  refused "$CHART:$VERSION is there already, and not the same" again "$package"
+  # A registry that does not answer has not said that there is no such version, of an image or of a chart alone.
+  export REGISTRY_HOST=localhost:1
+  refused "nobody knows whether localhost:1/owner/$CONTROLLER:$VERSION is there" again "$RUNNER_TEMP"
+  GITHUB_REF_NAME=kube-controllers-v$VERSION refused \
+    "nobody knows whether localhost:1/owner/charts/kube-controllers:$VERSION is there" again "$RUNNER_TEMP"
   digests after
   cmp "$KEYS/before" "$KEYS/after"
 }

@@ -15,7 +15,7 @@ use kube::Api;
 use tempfile::TempDir;
 use testkit::real::{ControlPlane, Options, Process, eventually};
 
-use super::workflow::{Release, Runner};
+use super::jobs::{Release, Runner};
 use crate::admin;
 use crate::image::FOLDER;
 use xtask::command;

@@ -1,7 +1,7 @@
 //! `cargo xtask release --dry-run`: a first release and the one after it, in a clone, with a registry, keys and a cluster
 //! that go with it.
 //!
-//! The steps are those of the release workflow ([`workflow`](super::workflow)). What is not there: GitHub, and Sigstore's
+//! The steps are those of the release workflow ([`jobs`](super::jobs)). What is not there: GitHub, and Sigstore's
 //! signatures without keys.
 
 use std::fs;
@@ -14,8 +14,8 @@ use testkit::real::{Process, eventually};
 use tokio::runtime::Runtime;
 
 use super::cluster::Cluster;
-use super::workflow::{Release, Runner, Variables, Workflow};
-use super::{Chart, notes};
+use super::jobs::{Release, Runner, Variables};
+use super::{Chart, notes, path_of_changelog};
 use crate::charts::UMBRELLA;
 use crate::{image, package};
 use xtask::command::{self, git, root, target_dir};
@@ -23,8 +23,8 @@ use xtask::steps::Steps;
 
 /// Within which the registry serves.
 const SOON: Duration = Duration::from_secs(30);
-/// Functions that look at what was published.
-const CHECKS: &str = include_str!("checks.sh");
+/// Functions that attest and look at what was published.
+pub(super) const CHECKS: &str = include_str!("checks.sh");
 
 #[derive(clap::Args)]
 pub(super) struct Options {
@@ -105,8 +105,7 @@ fn whole(work: &Path, steps: &mut Steps, controllers: &[String], with_umbrella: 
         env: variables(work),
     };
     steps.run("clone", || clone(&runner))?;
-    let workflow = Workflow::read(&runner.clone)?;
-    steps.run("crane and cosign", || runner.install_tools(&workflow))?;
+    steps.run("crane and cosign", || runner.install_tools())?;
     let _registry = steps.run("registry and keys", || {
         let (registry, host) = runtime.block_on(registry(work))?;
         runner.env.insert("REGISTRY_HOST".to_owned(), host);
@@ -119,7 +118,7 @@ fn whole(work: &Path, steps: &mut Steps, controllers: &[String], with_umbrella: 
     let tags = steps.run("changelogs and tags", || changelogs_and_tags(&runner, &all))?;
     let mut releases = Vec::new();
     for tag in &tags {
-        releases.push(steps.run(tag, || release(&runner, &workflow, tag))?);
+        releases.push(steps.run(tag, || release(&runner, tag))?);
     }
 
     releases.retain(|release| release.name != UMBRELLA);
@@ -136,7 +135,7 @@ fn whole(work: &Path, steps: &mut Steps, controllers: &[String], with_umbrella: 
     let tag = steps.run("changelog and tag of the next version", || {
         prepare_next(&runner, first)
     })?;
-    let second = steps.run(&tag, || release(&runner, &workflow, &tag))?;
+    let second = steps.run(&tag, || release(&runner, &tag))?;
     let step = format!("helm upgrade {} {}", second.name, second.version);
     steps.run(&step, || {
         let upgrade = cluster.put(&runner, "upgrade --reset-then-reuse-values", &second);
@@ -144,7 +143,6 @@ fn whole(work: &Path, steps: &mut Steps, controllers: &[String], with_umbrella: 
     })?;
     steps.run("no version is published twice", || {
         let mut env = first.env.clone();
-        env.insert("PUSH".to_owned(), workflow.script("push")?.to_owned());
         env.insert("NEXT".to_owned(), second.folder.display().to_string());
         runner.shell(&format!("{CHECKS}\nnever_twice"), &first.folder, &env)
     })?;
@@ -257,14 +255,18 @@ fn keys(runner: &Runner) -> Result<()> {
     Ok(())
 }
 
-/// Makes the sections of the changelogs that are not there yet, and a tag each.
+/// Turns what is unreleased into the sections of the changelogs that are not there yet; makes a tag each.
 fn changelogs_and_tags(runner: &Runner, names: &[&str]) -> Result<Vec<String>> {
     let mut tags = Vec::new();
     let mut script = Vec::new();
     for name in names {
         let version = Chart::of(&runner.clone, name)?.version;
         if notes(&runner.clone, name, &version).is_err() {
-            script.push(format!("cargo xtask release changelog {name}"));
+            let changelog = path_of_changelog(&runner.clone, name);
+            script.push(format!(
+                "sed --in-place 's/^## Unreleased$/## {version}/' '{}'",
+                changelog.display()
+            ));
         }
         tags.push(format!("{name}-v{version}"));
     }
@@ -296,7 +298,7 @@ fn prepare_next(runner: &Runner, Release { name, version, .. }: &Release) -> Res
          git commit --quiet --all --message 'Say which version comes next'
          sed --in-place 's/^version = \"{version}\"$/version = \"{next}\"/' crates/{name}/Cargo.toml
          cargo xtask charts
-         cargo xtask release changelog {name}
+         sed --in-place '0,/^## /s//## {next}\\n\\n- The next one.\\n\\n## /' crates/{name}/CHANGELOG.md
          {}",
         merged(&format!("Release {name} {next}"), std::slice::from_ref(&tag))
     );
@@ -305,8 +307,8 @@ fn prepare_next(runner: &Runner, Release { name, version, .. }: &Release) -> Res
 }
 
 /// Releases what `tag` names, and checks what is in the registry then.
-fn release(runner: &Runner, workflow: &Workflow, tag: &str) -> Result<Release> {
-    let release = runner.release(workflow, tag)?;
+fn release(runner: &Runner, tag: &str) -> Result<Release> {
+    let release = runner.release(tag)?;
     println!("\n--- Signatures, provenance and SBOMs");
     runner.shell(&format!("{CHECKS}\npublished"), &release.folder, &release.env)?;
     Ok(release)

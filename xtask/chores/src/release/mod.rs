@@ -2,29 +2,26 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `changelog` | the section of the version that comes next |
 //! | `dry_run` | a first release and the one after it, on this machine |
-//! | `workflow` | the jobs of the release workflow, run here |
+//! | `jobs` | the jobs of the release workflow, run here |
 //! | `cluster` | an install and an upgrade from the registry |
 //!
 //! `ttl-controller-v0.2.0` is version 0.2.0 of ttl-controller alone: its crate, image and chart. The tag, the crate,
 //! the chart and the changelog must name the same version; each controller has its own. `kube-controllers-v0.2.0` is a
 //! chart alone, which has neither crate nor image.
 
-mod changelog;
 mod cluster;
 mod dry_run;
-mod workflow;
+mod jobs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use clap::Subcommand;
-use controller_core::clock::Clock;
 use serde::Deserialize;
 
-use crate::charts::{UMBRELLA, UMBRELLA_VERSION};
+use crate::charts::UMBRELLA;
 use crate::package;
 use xtask::command::root;
 
@@ -39,11 +36,6 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Part {
-    /// Write the section of the version that comes next into a changelog: what is unreleased, and the commits
-    Changelog {
-        /// A controller, or the chart kube-controllers
-        name: String,
-    },
     /// Whether tag, crate, chart and changelog name the same version; prints controller and version
     Check(Tagged),
     /// What changed, as the controller's changelog tells it
@@ -75,12 +67,6 @@ impl Chart {
 pub(crate) fn run(args: &Args) -> Result<()> {
     match &args.part {
         None => dry_run::run(&args.dry_run)?,
-        Some(Part::Changelog { name }) => {
-            let version = version_of_crate(name)?.unwrap_or_else(|| UMBRELLA_VERSION.to_owned());
-            let date = Clock::system().now().strftime("%F").to_string();
-            let path = changelog::write(root(), name, &version, &date)?;
-            println!("wrote {}", path.display());
-        }
         Some(Part::Check(Tagged { tag })) => {
             let (controller, version) = split(tag)?;
             check(
@@ -149,11 +135,10 @@ fn notes(root: &Path, controller: &str, version: &str) -> Result<String> {
     let path = path_of_changelog(root, controller);
     let text = fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
     let notes = section(&text, version).unwrap_or_default();
-    ensure!(
-        !notes.is_empty(),
-        "{} says nothing under `## {version}`",
-        path.display()
-    );
+    let path = path.display();
+    ensure!(!notes.is_empty(), "{path} says nothing under `## {version}`");
+    let sections = text.lines().filter(|line| names(line, version));
+    ensure!(sections.count() == 1, "{path} has two sections `## {version}`");
     Ok(notes)
 }
 
@@ -166,15 +151,16 @@ fn path_of_changelog(root: &Path, controller: &str) -> PathBuf {
     root.join(folder).join(controller).join("CHANGELOG.md")
 }
 
-/// What stands below `## version`, behind which a date may stand.
+/// Whether the line is the heading `## version`, after which a date may follow.
+fn names(line: &str, version: &str) -> bool {
+    let heading = line.strip_prefix("## ");
+    heading.and_then(|heading| heading.split(' ').next()) == Some(version)
+}
+
+/// What follows the heading of the version.
 fn section(changelog: &str, version: &str) -> Option<String> {
     let mut lines = changelog.lines();
-    lines.find(|line| {
-        let heading = line
-            .strip_prefix("## ")
-            .and_then(|heading| heading.split(' ').next());
-        heading == Some(version)
-    })?;
+    lines.find(|line| names(line, version))?;
     let body: Vec<_> = lines.take_while(|line| !line.starts_with("## ")).collect();
     Some(body.join("\n").trim().to_owned())
 }
@@ -296,5 +282,23 @@ mod tests {
         assert_eq!(section(text, "0.2.0").as_deref(), Some("### Fixed\n\n- This."));
         assert_eq!(section(text, "0.1.0").as_deref(), Some("- That."));
         assert_eq!(section(text, "0.1"), None);
+    }
+
+    #[test]
+    fn a_version_has_one_section_that_says_something() {
+        let notes = |sections: &str| {
+            let root = repository("0.2.0", "0.2.0", sections);
+            let outcome = notes(root.path(), "ttl-controller", "0.2.0");
+            outcome.map_err(|error| error.to_string().rsplit_once(".md ").unwrap().1.to_owned())
+        };
+        let nothing = Err("says nothing under `## 0.2.0`".to_owned());
+        assert_eq!(notes("0.2.0"), Ok("- Works.".to_owned()));
+        // The heading is still `## Unreleased`.
+        assert_eq!(notes("0.1.0"), nothing);
+        assert_eq!(notes("0.2.0\n\n## 0.1.0"), nothing);
+        assert_eq!(
+            notes("0.2.0\n\n- New.\n\n## 0.2.0"),
+            Err("has two sections `## 0.2.0`".to_owned())
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! The alerts of the charts on the metrics of real runs: each controller works for an hour on the embedded API server,
 //! under paused time, and `promtool test rules` says which of its alerts fired. None does in a healthy hour; in half an
 //! hour with a fault it is those that the fault is to be told by, and no others. Nor does one for a dry run beside a loop
-//! that works.
+//! that works. The queries of the dashboards are answered.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,6 +11,7 @@
 )]
 
 mod cluster;
+mod dashboards;
 mod disruption;
 mod faults;
 mod hour;

@@ -19,7 +19,8 @@ pub(crate) fn file(controller: &str) -> PathBuf {
     folder().join(controller).join("files/alerts.yaml")
 }
 
-fn folder() -> PathBuf {
+/// Where the charts are.
+pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts")
 }
 
