@@ -1,4 +1,4 @@
-//! kube-controller-manager's own loop beside ours (CORE-17).
+//! kube-controller-manager's own loop next to ours (CORE-17).
 
 use std::time::Duration;
 
@@ -10,11 +10,11 @@ use crate::cluster::{Cluster, now, until_time};
 use crate::long_or_short;
 use crate::replica::soon;
 
-/// How long both run beside each other; in a short test less.
+/// How long both loops run side by side: in a long and in a short test.
 const BESIDE: [Duration; 2] = [Duration::from_mins(2), Duration::from_secs(20)];
 
 impl Cluster {
-    /// Starts the loop that ours replaces, and waits until its log says that it starts: `Starting` and `log`.
+    /// Starts the loop that ours replaces, and waits until its log reports the start: `Starting` and `log`.
     pub async fn start_built_in(&self, log: &str) -> Process {
         let flags = ["--leader-elect=false"];
         let manager = self
@@ -27,8 +27,8 @@ impl Cluster {
         manager
     }
 
-    /// Lets both loops run for two minutes, in a short test for less; how often ours has written since its start, Leases
-    /// and events aside.
+    /// Runs both loops for two minutes, less in a short test; returns the number of our writes since the start, without
+    /// Leases and events.
     pub async fn written_beside(&self) -> usize {
         let [long, short] = BESIDE;
         let end = saturating_add(now(), long_or_short(long, short));
