@@ -4,7 +4,7 @@
 //! binary next to a real API server. Both panic if the process cannot even start: a test fails by panicking.
 //! [`world::World`] and [`cluster::Cluster`] are their surroundings.
 //!
-//! A module uses those below it; modules on one line do not use each other:
+//! A module uses those below it; no two use each other:
 //!
 //! ```text
 //! seeded_bugs · history · world  histories and their bugs; tests next to the embedded API server

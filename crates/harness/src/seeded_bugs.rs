@@ -293,7 +293,7 @@ where
                     }
                     self.known.insert(key.clone(), object.clone());
                 }
-                // The list may not name an object on which no rule may act.
+                // The list names an object on which no rule may act.
                 SourceEvent::Deleted(_) if self.unnamed.is_some() => continue,
                 SourceEvent::Deleted(object) => {
                     self.known.remove(&object.key);

@@ -19,7 +19,7 @@ pub(super) struct Lease {
     metadata: Map<String, Value>,
     /// `spec`.
     pub(super) record: Record,
-    /// Name and resourceVersion, for [`kube::Resource`].
+    /// Name and resourceVersion, for `kube::Resource`.
     identity: ObjectMeta,
 }
 
