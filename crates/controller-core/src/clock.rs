@@ -17,7 +17,7 @@ pub struct Clock {
 
 #[derive(Clone, Copy, Debug)]
 enum Wall {
-    /// The machine's wall clock, steps and all.
+    /// The machine's wall clock, which may step.
     System,
     /// Wall time that follows tokio's (possibly paused) clock from a fixed origin.
     FromTokio { origin: Instant, wall: Timestamp },
@@ -44,7 +44,7 @@ impl Clock {
         }
     }
 
-    /// Wall time. It can jump: never measure a duration with it.
+    /// Wall time, which may jump: never measure a duration with it.
     #[allow(
         clippy::disallowed_methods,
         reason = "the one place that reads the wall clock"
@@ -70,7 +70,7 @@ impl Clock {
         tokio::time::sleep(duration).await;
     }
 
-    /// Completes at the monotonic time to which it is [reset](Sleep::reset); at once before that.
+    /// Completes at the monotonic time to which it is [reset](Sleep::reset); until it is reset, at once.
     pub fn timer(&self) -> Sleep {
         tokio::time::sleep(Duration::ZERO)
     }
@@ -86,7 +86,7 @@ impl Clock {
     }
 }
 
-/// `at + duration`, held at the ends of the representable range (CORE-15).
+/// `at + duration`, clamped to the representable range (CORE-15).
 pub fn saturating_add(at: Timestamp, duration: Duration) -> Timestamp {
     SignedDuration::try_from(duration)
         .ok()

@@ -5,8 +5,8 @@ use std::fmt;
 
 /// Prints `error` and its sources, joined by `: `.
 ///
-/// Some libraries repeat their source's text in their own; a message that the one before it already
-/// ends with is left out.
+/// Some libraries repeat their source's text in their own message; a message that the one printed before already
+/// contains is left out.
 pub struct Chain<'a>(pub &'a (dyn Error + 'static));
 
 impl fmt::Display for Chain<'_> {

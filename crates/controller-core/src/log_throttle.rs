@@ -1,4 +1,4 @@
-//! What was said lately, so that the log does not repeat itself.
+//! What the log said recently, so that it does not repeat itself.
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use derive_where::derive_where;
 
-/// What was said, each with its time. A value: whoever calls says what time it is.
+/// Messages already logged, each with its time. A value: the caller passes the time.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[derive_where(Default)]
 pub struct LogThrottle<K, T = Duration>(BTreeMap<K, T>);
 
 impl<K: Ord, T: Copy + Ord + Add<Duration, Output = T>> LogThrottle<K, T> {
-    /// Whether to say `what` now: not if it was said less than `every` ago. It counts as said then.
+    /// Returns whether to log `what` now: false if it was logged less than `every` ago. If true, `what` counts as
+    /// logged at `now`.
     pub fn is_due<Q>(&mut self, what: &Q, every: Duration, now: T) -> bool
     where
         K: Borrow<Q>,
@@ -22,14 +23,15 @@ impl<K: Ord, T: Copy + Ord + Add<Duration, Output = T>> LogThrottle<K, T> {
         let is_old = |at: &T| now >= *at + every;
         let is_due = self.0.get(what).is_none_or(is_old);
         if is_due {
-            // Not each time: who asks a thousand times about a thousand pays for a thousand.
+            // Only when something is due: otherwise a thousand calls about a thousand messages would scan a thousand
+            // each.
             self.0.retain(|_, at| !is_old(at));
             self.0.insert(what.to_owned(), now);
         }
         is_due
     }
 
-    /// `what` is over: the next time is the first.
+    /// Forgets `what`, which is over: the next occurrence is due at once.
     pub fn forget<Q: Ord + ?Sized>(&mut self, what: &Q)
     where
         K: Borrow<Q>,
@@ -53,7 +55,7 @@ mod tests {
         assert!(!said.is_due("a", at(60), at(59)));
         assert!(said.is_due("b", at(60), at(59)));
         assert!(said.is_due("a", at(60), at(60)));
-        // Counted from when it was said last.
+        // Counted from the last time it was logged.
         assert!(!said.is_due("a", at(60), at(119)));
     }
 

@@ -1,4 +1,4 @@
-//! Names of objects: small, cheap to clone and to hash.
+//! Object keys, UIDs and owner references: small, cheap to clone and to hash.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,21 +8,21 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 use uuid::Uuid;
 
-/// Which object: its namespace (none for a cluster-scoped kind) and its name.
+/// Identifies an object: its namespace (none for a cluster-scoped kind) and its name.
 ///
 /// Orders by namespace, then name. Prints as `namespace/name` or `name`, as client-go's cache keys do.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
     /// The namespace; `None` for a cluster-scoped object.
     pub namespace: Option<Arc<str>>,
-    /// The name.
+    /// `metadata.name`.
     pub name: Arc<str>,
 }
 
 /// `metadata.uid`: tells an object from a later one of the same name.
 ///
-/// Any text is one. Prints as that text; what the API server makes (a UUID in lower case) takes no memory
-/// beside the value's own 24 bytes.
+/// Holds any text and prints as that text. A UUID in lower case, which is what the API server makes, takes no memory
+/// besides the value's own 24 bytes.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Uid(UidForm);
 
@@ -39,11 +39,11 @@ pub struct OwnerRef {
     pub api_version: Arc<str>,
     /// `kind`.
     pub kind: Arc<str>,
-    /// `name`, in the namespace of the object that holds the reference.
+    /// `name`; the owner is in the namespace of the object that holds the reference.
     pub name: Arc<str>,
     /// `uid`.
     pub uid: Uid,
-    /// Whether this owner manages the object (`controller: true`).
+    /// `controller: true`: this owner manages the object.
     pub controller: bool,
 }
 
@@ -64,7 +64,7 @@ impl ObjectKey {
         }
     }
 
-    /// The key that `NAMESPACE/NAME` names, as a person types it.
+    /// Parses `NAMESPACE/NAME`, as a person types it.
     pub fn parse_namespaced(text: &str) -> Result<Self, NotNamespaced> {
         match text.split_once('/') {
             Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() && !name.contains('/') => {
@@ -105,7 +105,7 @@ impl<'de> Deserialize<'de> for Uid {
     }
 }
 
-/// Makes what a text says, without a copy of the text.
+/// Deserializes a string through `make`, without a copy of the text.
 pub(crate) fn read_text<'de, D, T>(deserializer: D, make: impl FnOnce(&str) -> T) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -149,7 +149,8 @@ impl fmt::Debug for Uid {
     }
 }
 
-/// Whether an object may have this name. Source: RFC 1123, as Kubernetes reads it for the names of most objects.
+/// Returns whether an object may have this name. Source: RFC 1123, as Kubernetes reads it for the names of most
+/// objects.
 pub(crate) fn is_dns_subdomain(name: &str) -> bool {
     let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     name.len() <= 253

@@ -1,6 +1,6 @@
 //! Why the process is ready or alive, or is not (CORE-8).
 //!
-//! A check is a question that is asked whenever somebody looks, so that no answer can be out of date.
+//! Every report runs the checks anew, so no answer can be out of date.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -8,20 +8,20 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// A worker that is busy with one item for longer is taken for stuck. Each request ends after 30 s, so that
-/// only a worker that no longer runs at all gets here.
+/// A worker that is busy with one item for longer counts as stuck. Each request ends after 30 s, so only a worker that
+/// no longer runs at all gets here.
 pub const STUCK_AFTER: Duration = Duration::from_mins(5);
 
 /// The checks behind `/readyz`. Cheap to clone; all clones share the checks.
 #[derive(Clone, Default)]
 pub struct Readiness(Arc<Mutex<Questions>>);
 
-/// The checks behind `/livez`: no worker is stuck. A task that ends early ends the process, so there is
-/// nothing to ask about tasks. Cheap to clone; all clones share the checks.
+/// The checks behind `/livez`: no worker is stuck. Tasks need no check, because a task that ends early ends the
+/// process. Cheap to clone; all clones share the checks.
 #[derive(Clone, Debug, Default)]
 pub struct Liveness(Readiness);
 
-/// A name and what to ask.
+/// A name and the closure that answers for it.
 type Check<T> = (Arc<str>, Box<dyn Fn() -> T + Send>);
 
 #[derive(Default)]
@@ -39,7 +39,7 @@ impl Questions {
     }
 }
 
-/// The state of some checks at one moment, each with its name: why it fails, or what there is to note.
+/// The state of the checks at one moment, each with its name: why a check fails, or the notes it makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     checks: Vec<(Arc<str>, Result<(), String>)>,
@@ -47,20 +47,20 @@ pub struct Report {
 }
 
 impl Readiness {
-    /// Not ready until there is a [`check`](Self::check), and it passes: a controller that has not said yet what it
-    /// waits for has not begun.
+    /// Not ready until a [`check`](Self::check) exists and passes: a controller that has not yet said what it waits for
+    /// has not begun.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a check. `name` is what `/readyz?verbose` shows, for example `informer-nodes`; `answer` says why
-    /// it fails. It is called for every report and must not call back into this `Readiness`.
+    /// Adds a check. `name` appears in `/readyz?verbose`, for example `informer-nodes`; `answer` says why the check
+    /// fails. Every report calls `answer`, which must not call back into this `Readiness`.
     pub fn check(&self, name: impl Into<Arc<str>>, answer: impl Fn() -> Result<(), String> + Send + 'static) {
         self.0.lock().checks.push((name.into(), Box::new(answer)));
     }
 
-    /// Adds notes: what `texts` returns is shown in `/readyz?verbose` and fails nothing. For what limits the
-    /// process without stopping it, such as a right to write that it lacks.
+    /// Adds notes: `/readyz?verbose` shows what `texts` returns, and no check fails. For what limits the process
+    /// without stopping it, such as a missing permission to write.
     pub fn notes(&self, key: impl Into<Arc<str>>, texts: impl Fn() -> Vec<String> + Send + 'static) {
         self.0.lock().notes.push((key.into(), Box::new(texts)));
     }
@@ -90,8 +90,8 @@ impl Liveness {
         Self::default()
     }
 
-    /// Adds a queue. `longest_stuck` answers for how long the work on an item has not gone on, at most; zero when there
-    /// is none. It is called for every report and must not call back into this `Liveness`.
+    /// Adds a queue. `longest_stuck` returns the longest time that work on an item has stood still; zero if none has.
+    /// Every report calls `longest_stuck`, which must not call back into this `Liveness`.
     pub fn queue(&self, name: &str, longest_stuck: impl Fn() -> Duration + Send + 'static) {
         self.0
             .check(format!("queue-{name}"), move || match longest_stuck() {
@@ -116,7 +116,7 @@ impl fmt::Debug for Readiness {
 }
 
 impl Report {
-    /// The same for whom the reasons and the notes are not meant. Source: `k8s.io/apiserver`, `pkg/server/healthz`.
+    /// The report for callers who may not see reasons and notes. Source: `k8s.io/apiserver`, `pkg/server/healthz`.
     #[must_use]
     pub fn withheld(self) -> Self {
         const WITHHELD: &str = "reason withheld";
@@ -130,12 +130,12 @@ impl Report {
         }
     }
 
-    /// Whether no check fails. Notes do not count.
+    /// Returns whether no check fails. Notes do not count.
     pub fn passed(&self) -> bool {
         self.checks.iter().all(|(_, answer)| answer.is_ok())
     }
 
-    /// The answer of the endpoint `endpoint` (`readyz`), in the form of the API server's health checks.
+    /// The body that `endpoint` (`readyz`) answers, in the form of the API server's health checks.
     ///
     /// `ok` when everything passes, else the checks that fail and a closing line; with `verbose` every check
     /// (`[+]name ok`, `[-]name failed: why`), every note (`[!]key: text`) and the closing line.
@@ -162,7 +162,7 @@ impl Report {
     }
 }
 
-/// Appends one line, whatever is in it: a message from the API server may span several.
+/// Appends `content` as one line: a message from the API server may span several.
 fn line(text: &mut String, content: fmt::Arguments<'_>) {
     let start = text.len();
     // Writing to a string cannot fail.

@@ -2,10 +2,10 @@
 
 use tokio::sync::watch;
 
-/// How far the shutdown has come.
+/// Progress of the shutdown; later stages compare greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// Working.
+    /// No signal yet.
     Running,
     /// Take no new work, finish what is being written.
     Draining,
@@ -13,11 +13,11 @@ pub enum Stage {
     Aborting,
 }
 
-/// The side that asks for the shutdown.
+/// The side that starts the shutdown.
 #[derive(Debug)]
 pub struct Trigger(watch::Sender<Stage>);
 
-/// The side that obeys; cheap to clone.
+/// The side that follows it; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Shutdown(watch::Receiver<Stage>);
 
@@ -28,7 +28,7 @@ pub fn channel() -> (Trigger, Shutdown) {
 }
 
 impl Trigger {
-    /// One step further: running → draining → aborting. Returns the stage reached.
+    /// Advances one stage: running → draining → aborting. Returns the stage reached.
     pub fn advance(&self) -> Stage {
         self.0.send_modify(|stage| {
             *stage = match stage {
@@ -41,7 +41,7 @@ impl Trigger {
 }
 
 impl Shutdown {
-    /// The stage now.
+    /// The current stage.
     pub fn stage(&self) -> Stage {
         *self.0.borrow()
     }
@@ -58,7 +58,7 @@ impl Shutdown {
 
     async fn reached(&self, stage: Stage) {
         let mut rx = self.0.clone();
-        // A dropped trigger can no longer ask for anything: wait for ever.
+        // A dropped trigger can no longer advance: wait for ever.
         if rx.wait_for(|now| *now >= stage).await.is_err() {
             std::future::pending::<()>().await;
         }

@@ -10,7 +10,7 @@ use crate::clock::Clock;
 /// Why a supervised set of tasks is over.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A task returned although nothing had asked it to.
+    /// A task returned although nothing had told it to.
     #[error("task {name} ended early")]
     EndedEarly {
         /// The name given at spawn.
@@ -37,7 +37,7 @@ impl TaskSet {
         Self::default()
     }
 
-    /// Runs `future` beside the others. `name` appears in [`Error`].
+    /// Runs `future` next to the other tasks. `name` appears in [`Error`].
     #[allow(clippy::disallowed_methods, reason = "the one place that spawns")]
     pub fn spawn(
         &mut self,
@@ -52,9 +52,9 @@ impl TaskSet {
         handle
     }
 
-    /// Waits for the first task that ends or panics; for ever when there are none.
+    /// Waits for the first task that ends or panics; for ever if there are no tasks.
     ///
-    /// Call it while the process is meant to run: any return is a failure. Cancel safe.
+    /// Call while the process is meant to run: any return is a failure. Cancel safe.
     pub async fn first_failure(&mut self) -> Error {
         match self.tasks.join_next().await {
             Some(Ok(name)) => Error::EndedEarly { name },
@@ -63,7 +63,7 @@ impl TaskSet {
         }
     }
 
-    /// Waits until all tasks have ended, at most `limit`, then aborts the rest. Reports a panic.
+    /// Waits at most `limit` until all tasks have ended, then aborts the rest. Reports a panic.
     pub async fn drain(&mut self, clock: &Clock, limit: Duration) -> Result<(), Error> {
         let deadline = clock.instant() + limit;
         loop {

@@ -26,7 +26,7 @@ use crate::config::{BadLogFilter, LogFormat, log_filter};
 /// Why logging could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The filter is not one.
+    /// The filter does not parse.
     #[error(transparent)]
     Filter(#[from] BadLogFilter),
     /// [`init`] was called before.
@@ -34,7 +34,7 @@ pub enum Error {
     Installed(#[from] SetGlobalDefaultError),
 }
 
-/// Sends the logs and panics of the process to stderr from now on; once a process.
+/// Sends the logs and panics of the process to stderr from now on; call once per process.
 ///
 /// `format` defaults to text on a terminal, else JSON. `filter` is a level or a comma-separated list of
 /// `target=level`. Every panic is one line and adds one to `tasks_panicked`.
@@ -104,20 +104,20 @@ fn log_panic(info: &PanicHookInfo<'_>) {
     );
 }
 
-/// UTC with microseconds, from the process' one clock.
+/// UTC with microseconds, from the process's one clock.
 impl FormatTime for Clock {
     fn format_time(&self, w: &mut Writer<'_>) -> fmt::Result {
         write!(w, "{:.6}", self.now())
     }
 }
 
-/// `{"timestamp":…,"level":…,"target":…,"message":…,…}`: the fields of the event and of all its spans side by side,
-/// an inner one in place of an outer one of the same name.
+/// `{"timestamp":…,"level":…,"target":…,"message":…,…}`: the fields of the event and of all its spans in one flat
+/// object; an inner field replaces an outer one of the same name.
 struct FlatJson {
     clock: Clock,
 }
 
-/// A field of these names gives way to the line's own.
+/// Names of the line itself; a field of the same name is dropped.
 const RESERVED: [&str; 3] = ["timestamp", "level", "target"];
 
 impl<S, N> FormatEvent<S, N> for FlatJson
@@ -165,7 +165,7 @@ where
     }
 }
 
-/// Adds the fields of a JSON object as [`JsonFields`] writes it; nothing when a span has none.
+/// Adds the fields of a JSON object as [`JsonFields`] writes it; nothing if a span has no fields.
 fn merge(fields: &mut BTreeMap<String, Value>, object: &str) {
     if let Ok(more) = serde_json::from_str::<BTreeMap<String, Value>>(object) {
         fields.extend(more);
@@ -195,7 +195,7 @@ mod tests {
         }
     }
 
-    /// What `log` writes; the clock stands at the start of 2026.
+    /// What `log` writes with the clock stopped at the start of 2026.
     fn logged(format: LogFormat, filter: &str, log: impl FnOnce()) -> String {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_time()
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(
             messages("controller_core=debug"),
             ["\"request\"", "\"ready\""],
-            "a target without a level of its own for the rest"
+            "a filter that names one target sets no level for the rest"
         );
     }
 }

@@ -1,8 +1,8 @@
 //! A certificate and its private key in PEM files that are replaced while the process runs: in place, or behind the
 //! symbolic link that a kubelet swaps in the volume of a secret.
 //!
-//! Two files cannot be replaced at once, so a look may find a new certificate beside the old key. Such a pair is
-//! never used: what was made of the last usable pair stays, and a later look finds the rest.
+//! Two files cannot be replaced at once, so a check may find a new certificate next to the old key. Such a pair is
+//! never used: the value made from the last usable pair stays, and a later check finds the second file.
 
 use std::fmt;
 use std::io;
@@ -20,7 +20,7 @@ use tower::BoxError;
 use crate::clock::Clock;
 use crate::error::Chain;
 
-/// The PEM files of a certificate. Both are read again when they change.
+/// The PEM files of a certificate. Both files are read again when they change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsPaths {
     /// The certificate chain, the owner's own certificate first.
@@ -29,47 +29,46 @@ pub struct TlsPaths {
     pub key: PathBuf,
 }
 
-/// Why a certificate and its key cannot be used. The messages name the file and hold nothing of its content.
+/// Why a certificate and its key cannot be used. The messages name the file and quote none of its content.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file cannot be read.
     #[error("read TLS file {}", path.display())]
     Read {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file does not hold what it must.
+    /// A file does not hold the certificate or key it must hold.
     #[error("take {what} from TLS file {}: {why}", path.display())]
     Pem {
-        /// What was looked for.
+        /// What was looked for: certificate or key.
         what: &'static str,
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The defect of the file.
         why: &'static str,
     },
-    /// The certificate and the key do not belong together, or are of a kind that is not known.
+    /// The certificate and the key do not belong together, or the kind of key is unknown.
     #[error("use certificate {} with private key {}", paths.cert.display(), paths.key.display())]
     Pair {
-        /// The two files.
+        /// The paths of both files.
         paths: TlsPaths,
-        /// What is wrong with them.
+        /// The defect of the pair, from the TLS library.
         source: BoxError,
     },
 }
 
-/// What the two files hold.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Pem {
     pub(crate) cert: Vec<u8>,
     pub(crate) key: Vec<u8>,
 }
 
-/// Something made of a certificate and its key, made anew when the files change.
+/// A value made from a certificate and its key, made anew when the files change.
 pub(crate) struct Reloading<T> {
-    /// Whose certificate it is, for the log.
+    /// Names the certificate's owner in the log.
     owner: &'static str,
     paths: TlsPaths,
     clock: Clock,
@@ -82,16 +81,16 @@ type Make<T> = dyn Fn(&Pem, CertifiedKey) -> Result<T, BoxError> + Send + Sync;
 
 struct Current<T> {
     value: T,
-    /// What `value` was made of.
+    /// The files' content that `value` was made from.
     pem: Pem,
     next_look: Instant,
-    /// Why the files that are there now are not used; said once for each reason.
+    /// Why the present files are not used; logged once for each reason.
     complaint: Option<String>,
 }
 
 impl<T: Clone> Reloading<T> {
-    /// Reads the files, and has `make` make something of them: now, and whenever others are found by a look that is
-    /// at least `look_every` after the last one.
+    /// Reads the files and passes them to `make`: now, and whenever a check finds that they changed. Checks are at
+    /// least `look_every` apart.
     pub(crate) async fn load(
         owner: &'static str,
         paths: TlsPaths,
@@ -116,7 +115,7 @@ impl<T: Clone> Reloading<T> {
         })
     }
 
-    /// What was made of the last usable files, after a look at them if one is due.
+    /// The value made from the last usable files, after a check if one is due.
     pub(crate) async fn current(&self) -> T {
         if self.is_look_due() {
             self.look().await;
@@ -124,7 +123,7 @@ impl<T: Clone> Reloading<T> {
         self.current.lock().value.clone()
     }
 
-    /// A `true` counts as the look, so that of several callers one looks and nobody waits for it.
+    /// `true` claims the check, so that one of several callers checks and the others do not wait.
     fn is_look_due(&self) -> bool {
         let now = self.clock.instant();
         let mut current = self.current.lock();
@@ -163,7 +162,7 @@ impl<T: Clone> Reloading<T> {
 
 impl<T> fmt::Debug for Reloading<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The private key stays out of every log.
+        // Keeps the private key out of every log.
         f.debug_struct("Reloading")
             .field("owner", &self.owner)
             .field("paths", &self.paths)
@@ -188,7 +187,7 @@ impl Pem {
         make(self, certified).map_err(|source| pair_error(paths, source))
     }
 
-    /// The certificate with its key, if they belong together.
+    /// The certificate with its key, if the two belong together.
     fn certified(&self, paths: &TlsPaths) -> Result<CertifiedKey, Error> {
         let pem_error = |what, path: &Path, fault| Error::Pem {
             what,
@@ -222,7 +221,7 @@ async fn read(path: &Path) -> Result<Vec<u8>, Error> {
     })
 }
 
-/// What is wrong with a PEM file, in words of ours: the error itself quotes lines of the file, and in a key whose line
+/// What is wrong with a PEM file, in our own words: the error itself quotes lines of the file, and in a key whose line
 /// breaks were lost such a line is the key.
 pub(crate) fn pem_fault(error: &pem::Error) -> &'static str {
     match error {

@@ -1,4 +1,4 @@
-//! Admission that refuses what a test wants refused.
+//! Admission that refuses requests for a test.
 
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
@@ -12,8 +12,8 @@ use crate::real::resource;
 use crate::replica::soon;
 
 impl Cluster {
-    /// Has admission refuse every delete of a kind in a namespace, as `validation` words it. Waits until that counts:
-    /// it does for `probe`, an object of them.
+    /// Makes admission refuse every delete of a kind in a namespace, with the given `validation`. Waits until deletes
+    /// of `probe`, an object of that kind, are refused.
     pub async fn refuse_deletes(&self, namespace: &str, kind: &str, validation: Value, probe: &str) {
         let ApiResource {
             group,

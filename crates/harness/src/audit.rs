@@ -1,4 +1,4 @@
-//! What the API server's audit log says of requests.
+//! Requests as the API server's audit log has them.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::account::user;
 use crate::objects::text;
 
 const WRITES: [&str; 4] = ["create", "update", "patch", "delete"];
-/// What changes nothing that a controller is there for: the election itself, notes for people, and questions.
+/// Resources that do not count as a controller's work: the election, events, and queries.
 const ASIDE: [&str; 3] = ["leases", "events", "selfsubjectreviews"];
 
-/// Whether this verb on this resource changes something that a controller is there for.
+/// True if this verb on this resource changes something as part of a controller's work.
 pub(crate) fn is_work(verb: &str, resource: &str) -> bool {
     WRITES.contains(&verb) && !ASIDE.contains(&resource)
 }
@@ -21,20 +21,20 @@ pub(crate) fn is_work(verb: &str, resource: &str) -> bool {
 /// A request that was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// What was asked for: `get`, `patch` and so on.
+    /// The verb: `get`, `patch` and so on.
     pub verb: String,
-    /// Plural, with the subresource after a slash; empty where no resource was asked for.
+    /// Plural, with the subresource after a slash; empty for a request without a resource.
     pub resource: String,
-    /// Empty where there is none.
+    /// Empty if there is none.
     pub namespace: String,
-    /// Empty where no single object was meant.
+    /// Empty if the request is not about a single object.
     pub name: String,
     /// The HTTP status of the answer.
     pub code: u64,
     pub user: String,
-    /// When the API server had it.
+    /// When the API server received the request.
     pub received: Timestamp,
-    /// When it was answered.
+    /// When the API server answered.
     pub answered: Timestamp,
 }
 
@@ -44,7 +44,7 @@ pub fn requests(control_plane: &ControlPlane) -> Vec<Asked> {
     events.iter().map(Arc::as_ref).map(Asked::from).collect()
 }
 
-/// Those of the service account that the chart of the controller has.
+/// The requests so far of the controller's service account, in the order of their answers.
 pub fn requests_of(control_plane: &ControlPlane, controller: &str) -> Vec<Asked> {
     let user = user(controller);
     let events = control_plane.audit_events().unwrap();
@@ -53,12 +53,12 @@ pub fn requests_of(control_plane: &ControlPlane, controller: &str) -> Vec<Asked>
 }
 
 impl Asked {
-    /// Whether it was this verb on this resource.
+    /// True for this verb on this resource.
     pub fn is(&self, verb: &str, resource: &str) -> bool {
         self.verb == verb && self.resource == resource
     }
 
-    /// Whether the controller's service account asked.
+    /// True if the controller's service account sent the request.
     pub fn is_by(&self, controller: &str) -> bool {
         self.user == user(controller)
     }

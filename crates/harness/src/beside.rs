@@ -1,4 +1,4 @@
-//! The binary of a controller beside a large cluster on the embedded server, in real time.
+//! The binary of a controller next to a large cluster on the embedded server, in real time.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use testkit::real::{Usage, eventually};
 
 use crate::replica::Replica;
 
-/// How long the binary is left alone before its memory is read.
+/// Rest of the binary before its memory is read.
 const REST: Duration = Duration::from_secs(10);
-/// How long it has for anything, however busy the machine is.
+/// Limit for anything that the binary does, however busy the machine is.
 const WITHIN: Duration = Duration::from_mins(5);
-/// What waiting may cost: the admin server is asked now and then.
+/// CPU time allowed at rest, during which the admin server answers now and then.
 const CPU_AT_REST: Duration = Duration::from_millis(500);
 
-/// A server and a binary beside it.
+/// A server and a binary next to it.
 pub struct Beside {
     pub server: Server,
     pub clock: Clock,
@@ -27,7 +27,7 @@ pub struct Beside {
 }
 
 impl Beside {
-    /// Starts the release build that `variable` of the environment names, beside what `seed` makes.
+    /// Starts the release build named by the environment variable `variable`, next to what `seed` creates.
     pub async fn start(variable: &str, args: &[&str], seed: impl FnOnce(&Server)) -> Self {
         let clock = Clock::system();
         let wall = clock.clone();
@@ -48,7 +48,7 @@ impl Beside {
         }
     }
 
-    /// Waits until it is so, and prints how long that took.
+    /// Waits until `is` returns true, and prints how long that took.
     pub async fn until(&self, what: &str, is: impl AsyncFn() -> bool) {
         let began = self.clock.instant();
         let is_so = async || is().await.then_some(());
@@ -56,13 +56,13 @@ impl Beside {
         println!("{what} after {:.1?}", began.elapsed());
     }
 
-    /// Waits until every object of `resource` is so.
+    /// Waits until `is` holds for every object of `resource`.
     pub async fn until_all(&self, resource: &'static Resource, what: &str, is: impl Fn(&Value) -> bool) {
         self.until(what, async || self.server.list(resource).iter().all(&is))
             .await;
     }
 
-    /// Changes an object that is there.
+    /// Changes an existing object.
     pub fn edit(
         &self,
         resource: &'static Resource,
@@ -80,7 +80,7 @@ impl Beside {
             .await;
     }
 
-    /// What it uses, once it has had its rest; prints that.
+    /// Returns and prints the process's usage after a rest.
     pub async fn usage_at_rest(&self, what: &str) -> Usage {
         self.clock.sleep(REST).await;
         let usage = self.replica.process.usage().unwrap();
@@ -88,7 +88,8 @@ impl Beside {
         usage
     }
 
-    /// Fails if it takes more than so much memory, or more than a little CPU while nothing happens. What it used before that.
+    /// Fails if the process uses `state` bytes of memory or more, or more than a little CPU at rest. Returns its usage
+    /// before that.
     pub async fn assert_small(&self, what: &str, state: u64) -> Usage {
         let before = self.usage_at_rest(what).await;
         let after = self.usage_at_rest("at rest").await;
@@ -99,7 +100,7 @@ impl Beside {
     }
 }
 
-/// What a process uses, for people.
+/// The usage of a process, for printing.
 fn shown(usage: Usage) -> String {
     format!(
         "RSS {} MiB, peak {} MiB, {:.1?} of CPU",

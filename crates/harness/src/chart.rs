@@ -1,6 +1,6 @@
-//! What the chart of a controller gives it: account, roles and bindings as Helm renders them.
+//! The objects that a controller's chart creates: account, roles and bindings as Helm renders them.
 //!
-//! They are read from the goldens of the charts, which CI compares with what Helm renders.
+//! They are read from the goldens of the charts, which CI compares with Helm's output.
 
 use std::path::{Path, PathBuf};
 
@@ -18,9 +18,9 @@ pub use crate::account::{NAMESPACE, account, user};
 const RBAC: &str = "rbac.authorization.k8s.io";
 /// The golden with the policies that limit the account's writes.
 const POLICIES: &str = "admission.golden.yaml";
-/// Who has the permissions on the embedded server.
+/// User with the permissions on the embedded server.
 const USER: &str = "ours";
-/// The kinds that give permissions, and whom.
+/// Kinds that grant permissions, and the accounts they grant them to.
 const KINDS: [&str; 5] = [
     "ServiceAccount",
     "ClusterRole",
@@ -29,7 +29,7 @@ const KINDS: [&str; 5] = [
     "RoleBinding",
 ];
 
-/// A chart as it is rendered with some values.
+/// A chart rendered with some values.
 #[derive(Clone, Copy, Debug)]
 pub struct Chart {
     controller: &'static str,
@@ -37,7 +37,7 @@ pub struct Chart {
 }
 
 impl Chart {
-    /// That of a controller without any values.
+    /// The chart of a controller, without any values.
     pub const fn of(controller: &'static str) -> Self {
         Self {
             controller,
@@ -45,7 +45,7 @@ impl Chart {
         }
     }
 
-    /// The same with the values of another golden in `xtask/charts/<controller>/`.
+    /// The chart with the values of another golden in `xtask/charts/<controller>/`.
     #[must_use]
     pub const fn rendered_as(self, golden: &'static str) -> Self {
         Self { golden, ..self }
@@ -56,8 +56,8 @@ impl Chart {
         self.controller
     }
 
-    /// Makes the account, the roles, the bindings, and the policies that limit its writes: no controller has a use for
-    /// what they refuse. The kubeconfig with a token of the account, once all of that is in force.
+    /// Creates the account, roles, bindings and the policies that limit the account's writes; no controller needs what
+    /// these refuse. Returns the kubeconfig with a token of the account, once all of it is in force.
     pub async fn install(self, control_plane: &ControlPlane) -> PathBuf {
         let objects = self.objects();
         for object in objects.into_iter().filter(gives_permissions) {
@@ -69,7 +69,7 @@ impl Chart {
         kubeconfig
     }
 
-    /// Makes the roles and bindings that `helm test` adds for a while.
+    /// Creates the roles and bindings that `helm test` adds for a while.
     pub async fn install_for_test(self, control_plane: &ControlPlane) {
         let mut objects = self.rendered();
         objects.retain(is_for_test);
@@ -78,14 +78,14 @@ impl Chart {
         }
     }
 
-    /// The same where they are there: somebody installed the chart.
+    /// Like [`Self::install`] for a chart that is already installed.
     pub async fn installed(self, control_plane: &ControlPlane) -> PathBuf {
         until_in_force(control_plane, self.controller, &self.permissions(), true).await;
         self.token(control_plane).await
     }
 
-    /// A user of the embedded server who has the permissions in the whole cluster. From now on the server refuses what no
-    /// permission allows, for every user.
+    /// A user of the embedded server with the permissions in the whole cluster. From now on the server refuses, for
+    /// every user, what no permission allows.
     pub fn install_on(self, server: &Server) -> User {
         let role = json!({
             "apiVersion": format!("{RBAC}/v1"), "kind": "ClusterRole", "metadata": { "name": self.controller },
@@ -104,19 +104,19 @@ impl Chart {
         user
     }
 
-    /// A kubeconfig with a further token of the account, as a further pod has one.
+    /// A kubeconfig with another token of the account, as for another pod.
     pub async fn token(self, control_plane: &ControlPlane) -> PathBuf {
         let account = account(self.controller);
         let kubeconfig = control_plane.service_account_kubeconfig(NAMESPACE, &account);
         kubeconfig.await.unwrap()
     }
 
-    /// The rules of its `ClusterRole`: what it gives in the whole cluster.
+    /// The rules of the chart's `ClusterRole`: permissions in the whole cluster.
     pub fn rules(self) -> Value {
         self.rules_of("ClusterRole")
     }
 
-    /// All that it gives, the permissions on the Lease among them.
+    /// All permissions that the chart grants, including those on the Lease.
     pub fn permissions(self) -> Vec<Permission> {
         let mut permissions = Permission::of_rules(&self.rules(), None);
         permissions.extend(Permission::of_rules(&self.rules_of("Role"), Some(NAMESPACE)));
@@ -129,7 +129,7 @@ impl Chart {
         role.unwrap_or_else(|| panic!("the chart has no {kind}"))["rules"].take()
     }
 
-    /// Everything that is installed; what `helm test` adds for a while is not.
+    /// All installed objects, without those that `helm test` adds for a while.
     fn objects(self) -> Vec<Value> {
         let mut objects = self.rendered();
         objects.retain(|object| !is_for_test(object));

@@ -1,4 +1,4 @@
-//! A real control plane, and the binary of a controller as a process beside it.
+//! A real control plane, and the binary of a controller as a process next to it.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -22,11 +22,11 @@ use crate::permissions;
 use crate::real::{api, create, resource};
 use crate::replica::{Replica, SOON};
 
-/// How many objects are made at a time.
+/// Number of objects created at a time.
 const MADE_AT_ONCE: usize = 16;
 
-/// The `Cluster` of a controller's live tests: [`Cluster`], whose methods it has, with more of its own; and its `NAME` and
-/// `CHART`.
+/// The `Cluster` of a controller's live tests, which derefs to [`Cluster`] and adds methods; and the controller's
+/// `NAME` and `CHART`.
 #[macro_export]
 macro_rules! cluster {
     ($controller:literal) => {
@@ -58,7 +58,7 @@ macro_rules! cluster {
     };
 }
 
-/// A control plane, with an account that has the permissions of the chart.
+/// A control plane with an account that has the permissions of the chart.
 pub struct Cluster {
     pub control_plane: ControlPlane,
     pub kubeconfig: PathBuf,
@@ -67,12 +67,12 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// With an audit log, for the binary that was `built`, to be started on the permissions of `chart`.
+    /// With an audit log, for the binary `built`, which runs with the permissions of `chart`.
     pub async fn new(chart: Chart, built: &str) -> Self {
         Self::with(audited(), chart, built).await
     }
 
-    /// The same with other options.
+    /// [`Self::new`] with other options.
     pub async fn with(options: Options, chart: Chart, built: &str) -> Self {
         let control_plane = ControlPlane::start(options).await.unwrap();
         let kubeconfig = chart.install(&control_plane).await;
@@ -89,7 +89,7 @@ impl Cluster {
         Replica::start(&self.binary, &self.kubeconfig, args)
     }
 
-    /// The same, with full caches and leading.
+    /// Starts the binary and waits until its caches are full and it leads.
     pub async fn start_leading(&self, args: &[&str]) -> Replica {
         let replica = self.start(args);
         replica.until_ready().await;
@@ -97,7 +97,7 @@ impl Cluster {
         replica
     }
 
-    /// What `explain` prints of an object in the namespace `default`.
+    /// What `explain` prints for an object in the namespace `default`.
     pub async fn explain(&self, name: &str) -> String {
         let kubeconfig = format!("--kubeconfig={}", self.kubeconfig.display());
         let object = format!("default/{name}");
@@ -110,17 +110,17 @@ impl Cluster {
         client(&self.kubeconfig).await.unwrap()
     }
 
-    /// What the audit log holds of the account's requests, in order of the answers.
+    /// The account's requests in the audit log, in the order of their answers.
     pub fn requests(&self) -> Vec<Asked> {
         audit::requests_of(&self.control_plane, self.chart.controller())
     }
 
-    /// What it holds of everybody's.
+    /// Everybody's requests in the audit log, in the order of their answers.
     pub fn all_requests(&self) -> Vec<Asked> {
         audit::requests(&self.control_plane)
     }
 
-    /// Replaces the permissions in the whole cluster that the chart gave, and waits until that counts.
+    /// Replaces the cluster-wide permissions of the chart, and waits until that is in force.
     pub async fn grant(&self, rules: Value) {
         permissions::grant(&self.control_plane, self.chart.controller(), rules).await;
     }
@@ -131,26 +131,26 @@ impl Cluster {
         permissions::until_used(&self.control_plane, self.chart.controller(), &permissions).await;
     }
 
-    /// The account's requests that were answered with 403 so far.
+    /// The account's requests so far that were answered with 403.
     pub fn refused(&self) -> Vec<Asked> {
         let mut requests = self.requests();
         requests.retain(|asked| asked.code == 403);
         requests
     }
 
-    /// The account's requests so far that the chart gives no permission to, discovery aside: another role does.
+    /// The account's requests so far, without discovery, that another role than the chart's allows.
     pub fn beyond(&self) -> Vec<Asked> {
         let permissions = self.chart.permissions();
         permissions::beyond(&self.control_plane, self.chart.controller(), &permissions)
     }
 
-    /// What the Lease says, if there is one.
+    /// The `spec` of the Lease, if there is one.
     pub async fn lease(&self) -> Option<LeaseSpec> {
         let leases: Api<Lease> = Api::namespaced(self.control_plane.client(), NAMESPACE);
         leases.get_opt(self.chart.controller()).await.unwrap()?.spec
     }
 
-    /// Who holds the Lease, if anybody does.
+    /// The holder of the Lease, if any.
     pub async fn lease_holder(&self) -> Option<String> {
         self.lease()
             .await?
@@ -165,22 +165,22 @@ impl Cluster {
         Process::spawn(kubectl, &all, &[("HOME", "/nonexistent")]).unwrap()
     }
 
-    /// Runs it to its end; what it printed.
+    /// Runs `kubectl` to its end; returns what it printed.
     pub async fn kubectl(&self, kubectl: &Path, args: &[&str]) -> String {
         ended_well(&mut self.spawn_kubectl(kubectl, args)).await
     }
 
-    /// The objects of a kind, in the namespace `default` where it has namespaces.
+    /// The objects of a kind, in the namespace `default` if the kind is namespaced.
     pub fn api(&self, kind: &str) -> Api<DynamicObject> {
         self.api_in("default", kind)
     }
 
-    /// The objects of a kind, in this namespace where it has namespaces.
+    /// The objects of a kind, in this namespace if the kind is namespaced.
     pub fn api_in(&self, namespace: &str, kind: &str) -> Api<DynamicObject> {
         api(&self.control_plane, namespace, kind)
     }
 
-    /// Makes an object; it has a `kind`.
+    /// Creates an object, which must have a `kind`.
     pub async fn create(&self, object: Value) -> Value {
         create(&self.control_plane, object).await
     }
@@ -195,26 +195,26 @@ impl Cluster {
         making.buffer_unordered(MADE_AT_ONCE).for_each(async |_| {}).await;
     }
 
-    /// An object, if it is there.
+    /// An object, if it exists.
     pub async fn find(&self, kind: &str, name: &str) -> Option<Value> {
         let found = self.api(kind).get_opt(name).await.unwrap()?;
         Some(serde_json::to_value(found).unwrap())
     }
 
-    /// An object that is there.
+    /// An object, which must exist.
     pub async fn get(&self, kind: &str, name: &str) -> Value {
         let found = self.find(kind, name).await;
         found.unwrap_or_else(|| panic!("{kind} {name} is not there"))
     }
 
-    /// All of a kind.
+    /// All objects of a kind.
     pub async fn all(&self, kind: &str) -> Vec<Value> {
         let all = self.api(kind).list(&ListParams::default()).await.unwrap();
         let values = all.into_iter().map(serde_json::to_value);
         values.map(Result::unwrap).collect()
     }
 
-    /// Waits until an object is so, and returns it.
+    /// Waits until `is` holds for an object, and returns the object.
     pub async fn until_is(&self, kind: &str, name: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
         let what = format!("{kind} {name} is such that {what}");
         let found = async || self.find(kind, name).await;
@@ -228,7 +228,7 @@ impl Cluster {
         until(SOON, &what, async || self.find(kind, name).await, Option::is_none).await;
     }
 
-    /// How many of a kind have been deleted, in all namespaces, and wait for something.
+    /// The number of objects of a kind, in all namespaces, that are deleted but still wait for something.
     pub async fn deleting(&self, kind: &str) -> usize {
         let all: Api<DynamicObject> = Api::all_with(self.control_plane.client(), &resource(kind));
         let all = all.list_metadata(&ListParams::default()).await.unwrap();
@@ -243,14 +243,14 @@ impl Cluster {
         self.all("Event").await.iter().map(event_line).collect()
     }
 
-    /// Waits until an event's line begins so.
+    /// Waits until the line of an event starts with `line`.
     pub async fn until_event(&self, line: &str) {
         let what = format!("an event is {line:?}");
         let is = |events: &Vec<String>| events.iter().any(|event| event.starts_with(line));
         until(SOON, &what, async || self.events().await, is).await;
     }
 
-    /// The resourceVersion of each of a kind: equal maps mean that nothing was written between.
+    /// The resourceVersion of each object of a kind: equal maps mean that nothing was written in between.
     pub async fn versions(&self, kind: &str) -> BTreeMap<String, String> {
         let all = self
             .api(kind)
@@ -281,7 +281,7 @@ impl Cluster {
         self.api(kind).delete(name, &params).await.unwrap();
     }
 
-    /// As `kubectl delete --force` does.
+    /// Deletes an object as `kubectl delete --force` does.
     pub async fn force_delete(&self, kind: &str, name: &str) {
         let params = DeleteParams::default().grace_period(0);
         self.api(kind).delete(name, &params).await.unwrap();
@@ -296,16 +296,15 @@ pub fn audited() -> Options {
     }
 }
 
-/// The binary under test: the one that was `built`, unless a variable of its name, such as `TTL_CONTROLLER_BINARY`,
-/// names another build of it.
+/// The binary under test: `built`, unless a variable of its name, such as `TTL_CONTROLLER_BINARY`, names another build.
 pub fn binary(built: &str) -> PathBuf {
     let (_, name) = built.rsplit_once('/').unwrap();
     let variable = format!("{}_BINARY", name.to_uppercase().replace('-', "_"));
     std::env::var_os(variable).unwrap_or_else(|| built.into()).into()
 }
 
-/// What a test about time or memory asks of the binary that was `built`: `shipped` of another build of it that the
-/// variable of [`binary`] names, `debug` of itself.
+/// A limit on time or memory for the binary `built`: `shipped` if the variable of [`binary`] names another build, else
+/// `debug`.
 pub fn shipped_or_debug<T>(built: &str, shipped: T, debug: T) -> T {
     if binary(built) == Path::new(built) {
         debug
@@ -314,7 +313,7 @@ pub fn shipped_or_debug<T>(built: &str, shipped: T, debug: T) -> T {
     }
 }
 
-/// `kubectl`; none where there is none.
+/// The path of `kubectl`; `None` if there is none.
 pub fn kubectl() -> Option<PathBuf> {
     let folders = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&folders)
@@ -328,7 +327,7 @@ pub fn kubectl() -> Option<PathBuf> {
     found
 }
 
-/// Waits until what `cx` sees is as `is` says, and returns it. Fails with what it saw last.
+/// Waits until `is` holds for what `cx` sees, and returns that. Fails with what `cx` saw last.
 pub async fn until<T: Debug>(
     within: Duration,
     what: &str,
@@ -351,7 +350,7 @@ pub fn now() -> Timestamp {
     Clock::system().now()
 }
 
-/// The time without its fraction, as the API server has it.
+/// The time without its fraction, as the API server stores it.
 pub fn whole(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap()
 }
@@ -364,7 +363,7 @@ pub async fn until_time(time: Timestamp) {
         .await;
 }
 
-/// Waits until a process has ended well; what it printed.
+/// Waits until a process has exited with code 0; returns what it printed.
 pub async fn ended_well(process: &mut Process) -> String {
     let ended = process.wait_exit(SOON * 3).await.unwrap();
     assert_eq!(ended.code(), Some(0), "{}", process.log());

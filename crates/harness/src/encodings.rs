@@ -6,11 +6,11 @@ use controller_core::informer::{Versioned, Wire};
 use serde_json::{Value, json};
 use testkit::embedded::to_protobuf;
 
-/// How many objects are made of one.
+/// Number of objects made from one.
 const OBJECTS: u64 = 2_000;
 
-/// Fails where the two encodings of an object differ in the view of `W`. The objects are made of `rich`, which has every
-/// field that is read: fields are left out, and have other values of their type.
+/// Fails if JSON and protobuf of an object differ in the view of `W`. The objects are variants of `rich`, which has
+/// every field that is read: fields are left out, or get other values of their type.
 pub fn assert_the_same_views<W: Wire<View: Debug>>(rich: &Value) {
     assert_the_same::<W>(rich);
     for seed in 0..OBJECTS {
@@ -30,7 +30,7 @@ fn assert_the_same<W: Wire<View: Debug>>(object: &Value) {
     assert_eq!(read(&protobuf), read(object.to_string().as_bytes()), "{object:#}");
 }
 
-/// Leaves out one field in eight, and gives one value in eight another of its type.
+/// Leaves out one field in eight, and replaces one value in eight by another of its type.
 fn vary(value: &mut Value, random: &mut fastrand::Rng) {
     match value {
         Value::Object(fields) => {

@@ -1,6 +1,7 @@
-//! What suites of fault histories share: a [`Scene`] says what can happen around a controller, [`Histories`] runs it.
+//! Common parts of the suites of fault histories: a [`Scene`] says what can happen around a controller, [`Histories`]
+//! runs it.
 //!
-//! Objects that a controller deletes at a time have more in common: see [`crate::past`].
+//! For controllers that delete objects at a certain time, see also [`crate::past`].
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,58 +18,59 @@ use crate::objects;
 use crate::past::{Ends, prompt, settled, state};
 use crate::process::{ConfigOf, Run, Start, run_of};
 
-/// How many seeds a run of the tests tries; `$FAULT_SEEDS` asks for others.
+/// Number of seeds that a test run tries; `$FAULT_SEEDS` sets others.
 const SEEDS: u64 = 50;
-/// How many seeds are run twice.
+/// Number of seeds that are run twice.
 const REPEATED: u64 = 5;
-/// A history with fewer requests shows little.
+/// A history with fewer requests shows too little.
 const FEWEST_REQUESTS: usize = 50;
 
-/// What goes wrong where a controller writes what no rule has it write.
+/// The failure of a controller that writes what no rule asks for.
 pub const NEVER_NEEDED: &str = "no such write is ever needed";
 
-/// What can happen around a controller, what it may write meanwhile, and what must come of it. Each run has its own.
+/// What can happen around a controller, what it may write, and what must come of it. Each run has its own scene.
 pub trait Scene: Default + Send + 'static {
     type App: App<Config: Default> + 'static;
 
-    /// The resources that the controller works on: those whose requests fail.
+    /// The resources that the controller works on, whose requests may fail.
     const RESOURCES: &'static [&'static Resource];
-    /// How long steps are taken and things go wrong.
+    /// Time in which steps are taken and faults happen.
     const LENGTH: Duration = Duration::from_mins(2);
-    /// How long after the last fault everything must have settled. Five minutes pass before the client gives up a watch that
-    /// is silent.
+    /// Time after the last fault by which everything must have settled. The client gives up a silent watch only after
+    /// five minutes.
     const SETTLES_WITHIN: Duration = Duration::from_mins(10);
-    /// Without faults an object of [`Scene::ends`] goes within this time, in milliseconds.
+    /// Without faults, an object of [`Scene::ends`] is gone within this time, in milliseconds.
     const PROMPTLY: i64 = 0;
 
-    /// Draws the steps of a history, in the order of their times. Those at time zero furnish the world.
+    /// Draws the steps of a history in the order of their times. Steps at time zero set up the world.
     fn steps(draw: &mut Draw) -> Vec<At<Scripted<Self>>>;
 
-    /// The client of a process that starts.
+    /// The client of a starting process.
     fn client(&self, life: &Life) -> Client {
         life.client.clone()
     }
 
-    /// Whether the controller may make this write now, which is none to a Lease or an event.
+    /// Says whether the controller may make this write now. Not called for writes of Leases and events.
     fn permits(&mut self, server: &Server, write: &Request) -> Result<(), String>;
 
-    /// What the rules make of the objects that others left alone, where the controller deletes objects at a time.
+    /// What the rules make of the objects that others left alone; for controllers that delete objects at a certain
+    /// time.
     fn ends(&self, server: &Server) -> Ends {
         let _ = server;
         Ends::new()
     }
 
-    /// Whether everything is as the rules want it, whatever happened before.
+    /// Checks that everything is as the rules want it, whatever happened before.
     fn settled(&mut self, server: &Server) -> Result<(), String> {
         settled(&self.ends(server))
     }
 
-    /// What must be the same in the end as without the faults.
+    /// The state that must be the same in the end as without the faults.
     fn state(&self, server: &Server) -> State {
         state(self.ends(server))
     }
 
-    /// What else must hold of the whole run.
+    /// Checks the run as a whole.
     fn afterwards(&self, server: &Server, history: &History<Scripted<Self>>) -> Result<(), String> {
         if history.faults.is_empty() {
             prompt(&self.ends(server), Self::PROMPTLY)
@@ -78,14 +80,14 @@ pub trait Scene: Default + Send + 'static {
     }
 }
 
-/// The histories of a scene, with its controller or with one that has a bug.
+/// The histories of a scene, with its controller or with a controller that has a bug.
 pub struct Histories<S: Scene> {
     run: Run<ConfigOf<S::App>>,
     scene: Arc<Mutex<S>>,
 }
 
-/// Something that others do at a time: in words, and as it is done. What it is about may be missing, for a history that is
-/// shrunk leaves steps out.
+/// Something that others do at a certain time: a description and an action. The object may be missing, because a shrunk
+/// history leaves steps out.
 pub struct Scripted<S> {
     says: String,
     take: Take<S>,
@@ -103,7 +105,7 @@ pub fn step<S>(
     }
 }
 
-/// Changes an object, if it is there.
+/// Changes an object, if it exists.
 pub fn edits<S>(
     says: impl Into<String>,
     resource: &'static Resource,
@@ -115,7 +117,7 @@ pub fn edits<S>(
     })
 }
 
-/// Deletes an object, if it is there.
+/// Deletes an object, if it exists.
 pub fn deletes<S>(resource: &'static Resource, name: String) -> Scripted<S> {
     let says = format!("{} {name} is deleted", resource.kind);
     step(says, move |_, server| objects::delete(server, resource, &name))
@@ -137,18 +139,18 @@ impl<S> fmt::Display for Scripted<S> {
 }
 
 impl<S: Scene> Histories<S> {
-    /// With the controller as it is.
+    /// With the unchanged controller.
     pub fn sound() -> Self {
         Self::of(run_of::<S::App>())
     }
 
-    /// With a controller in surroundings that `bug` has changed.
+    /// With a controller whose environment `bug` has changed.
     pub fn with(bug: impl Fn(Env) -> Env + Send + Sync + 'static) -> Self {
         let run = run_of::<S::App>();
         Self::of(Arc::new(move |config, env| run(config, bug(env))))
     }
 
-    /// With a controller that runs so.
+    /// With a controller that `run` runs.
     pub fn of(run: Run<ConfigOf<S::App>>) -> Self {
         Self {
             run,
@@ -214,7 +216,7 @@ impl<S: Scene> Suite for Histories<S> {
     }
 }
 
-/// The tests of the histories of a scene, as their module's own: `harness::histories!(Nodes)`.
+/// The tests of a scene's histories, for the scene's own module: `harness::histories!(Nodes)`.
 ///
 /// `cargo xtask fault` runs `tell`.
 #[macro_export]
@@ -238,7 +240,7 @@ macro_rules! histories {
     };
 }
 
-/// Fails with the first seed whose history ends otherwise than without its faults, shrunk.
+/// Fails with the first seed, shrunk, whose history ends differently from the same one without faults.
 pub fn assert_sound(suite: &impl Suite) {
     if let Some(failure) = first_failure(suite, seeds_to_run(SEEDS).unwrap(), Shrink::Everything) {
         panic!("{failure}");
@@ -259,7 +261,7 @@ pub fn assert_repeatable(suite: &impl Suite) {
     }
 }
 
-/// Prints the history of each seed that `$FAULT_SEEDS` names, for `cargo xtask fault`; fails when one of them does.
+/// Prints the history of each seed in `$FAULT_SEEDS`, for `cargo xtask fault`; fails if one of them fails.
 pub fn tell(suite: &impl Suite) {
     let mut failed = Vec::new();
     for seed in seeds_to_run(1).unwrap() {
@@ -270,8 +272,8 @@ pub fn tell(suite: &impl Suite) {
     assert_eq!(failed, Vec::<u64>::new(), "these seeds fail");
 }
 
-/// The object that a write is about, unless the API server refuses the write because this is not the object that was
-/// judged: `judged` has its uid, its resourceVersion or neither.
+/// The object of a write, unless the API server refuses the write because the object is not the one that was judged:
+/// `judged` has its uid, its resourceVersion or neither.
 pub fn accepting(
     server: &Server,
     resource: &'static Resource,

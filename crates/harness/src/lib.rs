@@ -1,20 +1,20 @@
 //! One process of a controller under test.
 //!
-//! [`Start`] runs it inside the test: what `main` puts together, on a client and a clock of the test.
-//! [`Replica`] runs its binary beside a real API server. Both panic where the process could not even start: a
-//! test fails by panicking. What is around them is [`world::World`] and [`cluster::Cluster`].
+//! [`Start`] runs it inside the test: what `main` assembles, on a client and a clock of the test. [`Replica`] runs its
+//! binary next to a real API server. Both panic if the process cannot even start: a test fails by panicking.
+//! [`world::World`] and [`cluster::Cluster`] are their surroundings.
 //!
-//! A module uses those below it, and no two use each other:
+//! A module uses those below it; no two use each other:
 //!
 //! ```text
-//! sabotage · history · world     histories and their bugs; tests beside the embedded API server
+//! seeded_bugs · history · world  histories and their bugs; tests next to the embedded API server
 //! sim · scripted · surface       the loop alone; an informer alone; the binary alone
 //! process                        a controller inside the test
-//! upgrades · rivals · preflight  hand-overs of binaries; the built-in loop beside ours, and before
-//! admission · silence            what is refused; what never gets an answer
-//! cluster · beside               binaries beside a real API server, and beside a large cluster
-//! chart                          what a chart gives
-//! permissions · policies         what is allowed, and used; what is refused all the same
+//! upgrades · rivals · preflight  hand-overs of binaries; the built-in loop next to ours, and before
+//! admission · silence            refused requests; requests without an answer
+//! cluster · beside               binaries next to a real API server, and next to a large cluster
+//! chart                          the permissions that a chart grants
+//! permissions · policies         allowed and used; refused nevertheless
 //! audit · replica · real         requests of all; a binary; objects of a real API server
 //! account · scrape · objects     names, numbers, fields
 //! ```
@@ -56,11 +56,11 @@ pub mod world;
 pub use process::{ConfigOf, Ran, Run, Running, Start, run_of};
 pub use replica::{Pulse, QUICK_LEASE, Replica, SOON, soon};
 
-/// Asks for `all` of [`long_or_short`].
+/// Selects `all` in [`long_or_short`].
 const LONG_TESTS: &str = "LONG_TESTS";
 
-/// How much a test does whose length is its worth, or how strict it is about time: `all` where `$LONG_TESTS` is set, as
-/// every night, else `some`, which suits a machine with other tests to run.
+/// Chooses the length of a test that gains from length, or how strict it is about time: `all` if `$LONG_TESTS` is set,
+/// as every night, else `some`, which suits a machine with other tests to run.
 pub fn long_or_short<T>(all: T, some: T) -> T {
     if std::env::var_os(LONG_TESTS).is_some() {
         all

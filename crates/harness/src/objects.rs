@@ -1,10 +1,10 @@
-//! What tests do with objects as the API server has them, and read of them. They are in the namespace `default`, or in none.
+//! Helpers for objects as the API server has them, in the namespace `default` or in none.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use testkit::embedded::{PODS, Resource, Server};
 
-/// The text in a field; empty where there is none.
+/// The text of a field; empty if it is absent.
 pub fn text(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
@@ -19,12 +19,12 @@ pub fn uid(object: &Value) -> String {
     text(&object["metadata"]["uid"])
 }
 
-/// The entries of a list; none where there is no list.
+/// The entries of a list; none if it is absent.
 pub fn each(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
 
-/// The condition of this type; null where there is none.
+/// The condition of this type; null if it is absent.
 pub fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
     let mut conditions = each(&object["status"]["conditions"]);
     conditions
@@ -32,7 +32,7 @@ pub fn condition<'a>(object: &'a Value, kind: &str) -> &'a Value {
         .unwrap_or(&Value::Null)
 }
 
-/// As the API server writes times.
+/// Formats a time as the API server does.
 pub fn rfc3339(time: Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
@@ -62,39 +62,39 @@ pub fn event_line(event: &Value) -> String {
     parts.map(text).join(" ")
 }
 
-/// Whether somebody has deleted the object.
+/// True if the object has been deleted and waits for something.
 pub fn is_deleting(object: &Value) -> bool {
     object["metadata"]["deletionTimestamp"].is_string()
 }
 
-/// Whether an object is there and nobody has deleted it: nothing ends what was deleted and waits for something.
+/// True if the object exists and has not been deleted: nothing ends an object that was deleted and waits for something.
 pub fn stays(object: Option<&Value>) -> bool {
     object.is_some_and(|object| !is_deleting(object))
 }
 
-/// An object, if it is there.
+/// An object, if it exists.
 pub fn find(server: &Server, resource: &'static Resource, name: &str) -> Option<Value> {
     server.get(resource, "default", name)
 }
 
-/// Changes an object, if it is there.
+/// Changes an object, if it exists.
 pub fn edit(server: &Server, resource: &'static Resource, name: &str, edit: impl FnOnce(&mut Value)) {
     let _ = server.edit(resource, "default", name, edit);
 }
 
-/// Deletes an object, if it is there.
+/// Deletes an object, if it exists.
 pub fn delete(server: &Server, resource: &'static Resource, name: &str) {
     let _ = server.delete(resource, "default", name);
 }
 
-/// Gives a pod, if it is there, a deletionTimestamp; nobody lets it end.
+/// Gives a pod, if it exists, a deletionTimestamp, and holds it with a finalizer.
 pub fn terminate(server: &Server, pod: &str) {
     let hold = |pod: &mut Value| pod["metadata"]["finalizers"] = json!(["example.com/hold"]);
     edit(server, &PODS, pod, hold);
     delete(server, &PODS, pod);
 }
 
-/// Has an object, if it is there, gone at once, whoever holds it.
+/// Removes an object, if it exists, at once, whatever finalizers it has.
 pub fn remove(server: &Server, resource: &'static Resource, name: &str) {
     edit(server, resource, name, |object| {
         object["metadata"]["finalizers"] = Value::Null;

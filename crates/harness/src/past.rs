@@ -1,4 +1,4 @@
-//! Objects that a controller deletes at a time: their [`Past`], and the [`Ends`] that come of it.
+//! Objects that a controller deletes at a certain time: their [`Past`], and the resulting [`Ends`].
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use testkit::history::State;
 use crate::objects;
 use crate::sim::START;
 
-/// What the rules make of an object in the end.
+/// The rules' final verdict on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It was never due.
+    /// Never due.
     Lives,
-    /// It is due for good.
+    /// Due for good.
     Goes,
-    /// It was due, for so many milliseconds at most, when it was saved: a controller that was held up, or that did not
-    /// see, finds it saved.
+    /// Was due, for at most this many milliseconds, when it was saved: a controller that was delayed, or that saw
+    /// nothing, finds it saved.
     MayGo(i64),
 }
 
 impl Fate {
-    /// Of one that was overdue for so long, if it was due: for ever is [`i64::MAX`].
+    /// The fate of an object that was overdue for this many milliseconds, if it was due: [`i64::MAX`] is for ever.
     pub const fn of(overdue: Option<i64>) -> Self {
         match overdue {
             None => Self::Lives,
@@ -34,40 +34,40 @@ impl Fate {
     }
 }
 
-/// By name what the rules make of each object, and whether it lives.
+/// For each object by name: its fate, and whether it lives.
 pub type Ends = BTreeMap<String, (Fate, bool)>;
 
-/// What became of an object, whoever did it. Times are in milliseconds since the start.
+/// The history of an object. Times are in milliseconds since the start.
 #[derive(Clone, Debug)]
 pub struct Past<T> {
-    /// Others may have had it before.
+    /// Earlier objects may have had the same name.
     pub name: String,
-    /// What the API server calls it by.
+    /// `metadata.uid`.
     pub uid: String,
-    /// What the rules ask about it, each from a moment on.
+    /// The inputs of the rules, each with the time from which it holds.
     pub told: Vec<(i64, T)>,
-    /// When somebody else than the controller deleted it.
+    /// When somebody other than the controller deleted it.
     pub until: Option<i64>,
 }
 
 impl<T: Clone> Past<T> {
-    /// Since when it is there.
+    /// When the object was created.
     pub fn from(&self) -> i64 {
         self.told[0].0
     }
 
-    /// What it was told last.
+    /// The latest input.
     pub fn last(&self) -> &T {
         &self.told[self.told.len() - 1].1
     }
 
-    /// Until when that of this place held, if something else did later.
+    /// When the input at `place` was replaced, if it was.
     pub fn told_until(&self, place: usize) -> Option<i64> {
         self.told.get(place + 1).map(|next| next.0)
     }
 }
 
-/// Of all objects that there were, in the order of their beginning.
+/// The pasts of all objects, in the order of creation.
 #[derive(Debug)]
 pub struct Pasts<T>(pub Vec<Past<T>>);
 
@@ -78,7 +78,7 @@ impl<T> Default for Pasts<T> {
 }
 
 impl<T: Clone> Pasts<T> {
-    /// Makes an object; one of its name is gone.
+    /// Creates an object; an earlier object of its name is gone.
     pub fn create(&mut self, server: &Server, object: Value, told: T) {
         let name = objects::name(&object);
         self.end(server, &name);
@@ -91,7 +91,7 @@ impl<T: Clone> Pasts<T> {
         });
     }
 
-    /// Changes what the object of this name is told, if there is one; what it is told now.
+    /// Changes the inputs for the object of this name, if it exists; returns the new ones.
     pub fn tell(&mut self, server: &Server, name: &str, change: impl FnOnce(&mut T)) -> Option<T> {
         let past = self
             .0
@@ -103,7 +103,7 @@ impl<T: Clone> Pasts<T> {
         Some(told)
     }
 
-    /// Deletes the object of this name, if there is one.
+    /// Deletes the object of this name, if it exists.
     pub fn delete(&mut self, server: &Server, resource: &'static Resource, name: &str) {
         objects::delete(server, resource, name);
         self.end(server, name);
@@ -115,7 +115,7 @@ impl<T: Clone> Pasts<T> {
         }
     }
 
-    /// What `fate` makes of the last object of each name, where nobody deleted it.
+    /// The verdict of `fate` on the last object of each name, unless somebody deleted it.
     pub fn ends(
         &self,
         server: &Server,
@@ -136,17 +136,17 @@ impl<T: Clone> Pasts<T> {
     }
 }
 
-/// The controller's wall clock, where it is right.
+/// The controller's wall clock, if it is right.
 pub fn now(server: &Server) -> Timestamp {
     at(millis(server.elapsed()))
 }
 
-/// So many milliseconds after the start.
+/// The time `millis` milliseconds after the start.
 pub fn at(millis: i64) -> Timestamp {
     START.checked_add(SignedDuration::from_millis(millis)).unwrap()
 }
 
-/// In milliseconds.
+/// The duration in milliseconds.
 pub fn millis(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap()
 }
@@ -156,7 +156,7 @@ pub fn second(server: &Server) -> i64 {
     millis(server.elapsed()) / 1000
 }
 
-/// Fails with the first object that should not be there, or should be.
+/// Fails with the first object that exists but should not, or the reverse.
 pub(crate) fn settled(ends: &Ends) -> Result<(), String> {
     for (name, end) in ends {
         match end {
@@ -168,8 +168,8 @@ pub(crate) fn settled(ends: &Ends) -> Result<(), String> {
     Ok(())
 }
 
-/// What is the same in the end without faults: what saved an object too late, or just in time, depends on what held the
-/// controller up.
+/// What is the same in the end as without faults: whether an object was saved in time depends on what delayed the
+/// controller.
 pub(crate) fn state(ends: Ends) -> State {
     let told = |end| match end {
         (Fate::MayGo(_), _) => "lives or is gone",

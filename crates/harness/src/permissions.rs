@@ -1,4 +1,4 @@
-//! The permissions that a controller's chart gives, and which of them it uses.
+//! The permissions that a controller's chart grants, and which of them it uses.
 
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::rbac::v1::ClusterRole;
@@ -12,29 +12,29 @@ use crate::account::user;
 use crate::audit::{Asked, requests_of};
 use crate::replica::{SOON, soon};
 
-/// Asked for by the API server inside a request for another resource, so that no audit log has them. That they are
-/// needed is shown by what happens without them.
+/// Checked by the API server inside a request for another resource, so the audit log never shows them. What fails
+/// without them shows that they are needed.
 const INSIDE: [&str; 1] = ["resourceclaims/binding"];
-/// What every account may ask: what there is.
+/// Discovery, which every account may do.
 const DISCOVERY: (&str, &str) = ("get", "");
 
-/// That a verb on a resource is allowed.
+/// One verb on one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permission {
     /// Such as `patch`.
     pub verb: String,
-    /// `*` for all.
+    /// API group; `*` for all groups.
     pub group: String,
-    /// Plural, with the subresource after a slash; `*/scale` is that subresource of whatever has it.
+    /// Plural, with the subresource after a slash; `*/scale` is that subresource of any resource.
     pub resource: String,
-    /// The only object that it is on, if there is one.
+    /// The only object that the permission covers, if limited to one.
     name: Option<String>,
-    /// The only namespace that it is in, if there is one.
+    /// The only namespace that the permission covers, if limited to one.
     namespace: Option<String>,
 }
 
 impl Permission {
-    /// Those that the rules of a role give, in `namespace` if it is not the whole cluster.
+    /// The permissions that a role's rules grant, in `namespace` or else in the whole cluster.
     pub(crate) fn of_rules(rules: &Value, namespace: Option<&str>) -> Vec<Self> {
         let words = |list: &Value| -> Vec<String> { serde_json::from_value(list.clone()).unwrap() };
         let mut permissions = Vec::new();
@@ -57,18 +57,18 @@ impl Permission {
         permissions
     }
 
-    /// Whether a request needs it.
+    /// True if the request needs this permission.
     pub fn is_used_by(&self, asked: &Asked) -> bool {
         let same = match self.resource.strip_prefix('*') {
             Some(subresource) => asked.resource.ends_with(subresource),
             None => asked.resource == self.resource,
         };
-        // Lists come as streams, for which `watch` is enough, where the API server serves them.
+        // Lists are streams, which need only `watch`, if the API server serves streams.
         let is_streamed = self.verb == "list" && asked.verb == "watch";
         (asked.verb == self.verb || is_streamed) && same
     }
 
-    /// As `resourceAttributes` of a review.
+    /// The permission as `resourceAttributes` of a review.
     fn attributes(&self) -> Value {
         let Self {
             verb,
@@ -81,7 +81,7 @@ impl Permission {
     }
 }
 
-/// Replaces the permissions in the whole cluster that the chart gave, and waits until that counts.
+/// Replaces the cluster-wide permissions of the chart, and waits until that is in force.
 pub(crate) async fn grant(control_plane: &ControlPlane, controller: &str, rules: Value) {
     let cluster_roles: Api<ClusterRole> = Api::all(control_plane.client());
     let mut role = cluster_roles.get(controller).await.unwrap();
@@ -102,7 +102,8 @@ pub(crate) async fn grant(control_plane: &ControlPlane, controller: &str, rules:
     until_in_force(control_plane, controller, &after, true).await;
 }
 
-/// Waits until the API server's authorizer, which sees roles and bindings by watches, gives or refuses each of `permissions`.
+/// Waits until the API server's authorizer, which follows roles and bindings by watch, grants or refuses each of
+/// `permissions`.
 pub(crate) async fn until_in_force(
     control_plane: &ControlPlane,
     controller: &str,
@@ -127,7 +128,7 @@ async fn allowed(control_plane: &ControlPlane, controller: &str, permission: &Pe
     reviewed.status.is_some_and(|status| status.allowed)
 }
 
-/// Waits until the controller has used each of `permissions`, by the audit log.
+/// Waits until the audit log shows that the controller has used each of `permissions`.
 pub(crate) async fn until_used(control_plane: &ControlPlane, controller: &str, permissions: &[Permission]) {
     let unused = || {
         let requests = requests_of(control_plane, controller);
@@ -144,7 +145,7 @@ pub(crate) async fn until_used(control_plane: &ControlPlane, controller: &str, p
     assert!(in_time.is_ok(), "not used: {:#?}", unused());
 }
 
-/// Fails if the embedded server has refused a request for want of a permission, or if `user` has not used one.
+/// Fails if the embedded server refused a request for lack of a permission, or if `user` left one unused.
 pub fn assert_sufficient_and_used(server: &Server, user: &User) {
     let refused = server.requests().only(|request| request.code == Some(403));
     assert_eq!(refused.lines(), Vec::<String>::new());
@@ -153,7 +154,7 @@ pub fn assert_sufficient_and_used(server: &Server, user: &User) {
         .only(|request| request.verb == Verb::Watch && request.lists());
     let streamed: Vec<String> = streamed.iter().map(|request| request.resource.clone()).collect();
     let mut unused = server.unused_permissions(user);
-    // Of what comes as a stream, pages are read where the API server serves no streams.
+    // Resources that come as streams are read in pages only from API servers without streams.
     unused.retain(|permission| {
         let listed = permission
             .strip_prefix("list ")
@@ -163,14 +164,14 @@ pub fn assert_sufficient_and_used(server: &Server, user: &User) {
     assert_eq!(unused, Vec::<String>::new());
 }
 
-/// The requests of the controller that were answered with 403 so far, by the audit log.
+/// The controller's requests so far that were answered with 403, from the audit log.
 pub fn refused(control_plane: &ControlPlane, controller: &str) -> Vec<Asked> {
     let mut refused = requests_of(control_plane, controller);
     refused.retain(|asked| asked.code == 403);
     refused
 }
 
-/// The requests of the controller so far that none of `permissions` allows, discovery aside: another role does.
+/// The controller's requests so far, without discovery, that only another role than `permissions` allows.
 pub(crate) fn beyond(
     control_plane: &ControlPlane,
     controller: &str,

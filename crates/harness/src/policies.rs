@@ -1,4 +1,4 @@
-//! The admission policies of a chart, which limit what its account writes.
+//! The admission policies of a chart, which limit the writes of its account.
 
 use http::Request;
 use k8s_openapi::api::admissionregistration::v1::{
@@ -12,7 +12,7 @@ use testkit::real::ControlPlane;
 use crate::account::NAMESPACE;
 use crate::replica::soon;
 
-/// Makes policies and bindings as they are rendered.
+/// Creates policies and bindings as rendered.
 pub(crate) async fn create(control_plane: &ControlPlane, objects: Vec<Value>) {
     let policies: Api<ValidatingAdmissionPolicy> = Api::all(control_plane.client());
     let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(control_plane.client());
@@ -28,8 +28,8 @@ pub(crate) async fn create(control_plane: &ControlPlane, objects: Vec<Value>) {
     }
 }
 
-/// Waits until they limit what `user` writes: the last of them allows no Lease of another name. In the audit log the
-/// tries are the administrator's.
+/// Waits until the policies limit `user`: the last of them refuses a Lease of another name. The audit log lists the
+/// tries under the administrator.
 pub async fn until_limited(control_plane: &ControlPlane, user: &str) {
     let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases?dryRun=All");
     let lease = json!({"metadata": {"name": "probe"}}).to_string();

@@ -1,4 +1,4 @@
-//! What `preflight` reports beside kube-controller-manager.
+//! The report of `preflight` next to kube-controller-manager.
 
 use std::path::Path;
 
@@ -8,17 +8,17 @@ use testkit::real::Process;
 use crate::cluster::{Cluster, until};
 use crate::replica::{SOON, soon};
 
-/// Who leads the loops of kube-controller-manager, by whose Lease.
+/// Name of kube-controller-manager and of its Lease.
 const MANAGER: &str = "kube-controller-manager";
 const SYSTEM: &str = "kube-system";
 
 impl Cluster {
-    /// The report for an administrator and the exit code; `args` are further flags.
+    /// The exit code and report for an administrator; `args` are further flags.
     pub async fn preflight(&self, args: &[&str]) -> (i32, Value) {
         self.preflight_by(self.control_plane.kubeconfig(), args).await
     }
 
-    /// The same for the holder of a kubeconfig.
+    /// The exit code and report for the holder of a kubeconfig.
     pub async fn preflight_by(&self, kubeconfig: &Path, args: &[&str]) -> (i32, Value) {
         let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
         let all = [&["preflight", "--output=json", &kubeconfig], args].concat();
@@ -29,13 +29,13 @@ impl Cluster {
         (ended.code().unwrap(), report)
     }
 
-    /// What it says of the built-in loop: the state, and the finding.
+    /// The report on the built-in loop: its state, and the finding.
     pub async fn built_in_by_preflight(&self) -> (Value, Value) {
         let (_, report) = self.preflight(&[]).await;
         (report["builtInLoop"].clone(), finding(&report, "builtInLoop"))
     }
 
-    /// Starts kube-controller-manager with these loops, as the leader, and waits until it leads.
+    /// Starts kube-controller-manager with these loops and waits until it leads.
     pub async fn start_manager(&self, controllers: &[&str]) -> Process {
         let flags = ["--leader-elect=true"];
         let manager = self.control_plane.start_controller_manager(controllers, &flags);
@@ -46,7 +46,7 @@ impl Cluster {
         manager.unwrap()
     }
 
-    /// Makes the node of the leader and the pod that a kubelet would show for it there, with these loops in its flags.
+    /// Creates the leader's node and the pod that a kubelet would show there, with these loops in its flags.
     pub async fn show_manager(&self, controllers: &[&str]) {
         let host = self.manager_host().await.unwrap();
         let role = json!({"node-role.kubernetes.io/control-plane": ""});
@@ -67,14 +67,15 @@ impl Cluster {
         self.create(pod).await;
     }
 
-    /// The host of kube-controller-manager's leader, if there is one.
+    /// The host of kube-controller-manager's leader, if any.
     async fn manager_host(&self) -> Option<String> {
         let lease = self.api_in(SYSTEM, "Lease").get_opt(MANAGER).await.unwrap()?;
         let (host, _) = lease.data["spec"]["holderIdentity"].as_str()?.rsplit_once('_')?;
         Some(host.to_owned())
     }
 
-    /// Waits until `preflight` concludes from what it wrote that the built-in loop is on. `stir` has it write.
+    /// Waits until `preflight` concludes from kube-controller-manager's writes that the built-in loop is on. `stir`
+    /// provokes such writes.
     pub async fn until_preflight_sees_work(&self, what: &str, stir: impl AsyncFn()) {
         let cx = async || {
             stir().await;
@@ -91,7 +92,7 @@ impl Cluster {
     }
 }
 
-/// The finding of a check; there is one.
+/// The finding of a check, which must exist.
 pub fn finding(report: &Value, check: &str) -> Value {
     let mut findings = report["findings"].as_array().unwrap().iter();
     findings

@@ -1,4 +1,4 @@
-//! A controller inside the test: what `main` puts together, on a client and a clock of the test.
+//! A controller inside the test: what `main` assembles, on a client and a clock of the test.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,15 +24,15 @@ use tokio::time::timeout;
 use crate::account::NAMESPACE;
 use crate::scrape::sum_of;
 
-/// The default limits of the command line, of requests and of events.
+/// The command line's default limits, for requests and for events.
 const LIMITS: Limits = Limits {
     qps: 50.0,
     burst: 100,
 };
-/// How long a drain may take.
+/// Longest time for a drain.
 const DRAIN: Duration = Duration::from_secs(10);
 
-/// Who is to end by itself has done so by then.
+/// A process that ends by itself has done so within this time.
 const LIFE: Duration = Duration::from_hours(2);
 
 /// The configuration of a controller.
@@ -46,21 +46,21 @@ pub fn run_of<A: App + 'static>() -> Run<A::Config> {
     Arc::new(|config, env| A::run(config, env).boxed())
 }
 
-/// How a process is started: as the binary of `A` without flags, unless said otherwise.
+/// How to start a process: by default as the binary of `A` without flags.
 pub struct Start<C> {
     pub(crate) name: &'static str,
     config: C,
     limits: Limits,
     namespace: &'static str,
     identity: Option<String>,
-    /// Instead of the configured one.
+    /// Replaces the configured encoding.
     encoding: Option<Encoding>,
-    /// Instead of a year from its start.
+    /// Replaces the default, a year from the start.
     certified_until: Option<Timestamp>,
     run: Run<C>,
 }
 
-/// A process that runs; dropping it kills it.
+/// A running process; dropping it kills the process.
 pub struct Running {
     registry: Registry,
     stop: Trigger,
@@ -91,54 +91,54 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
         self
     }
 
-    /// With these limits on its requests.
+    /// Sets the client-side limits.
     #[must_use]
     pub fn limits(mut self, qps: f64, burst: u32) -> Self {
         self.limits = Limits { qps, burst };
         self
     }
 
-    /// With leader election, under this identity.
+    /// Turns leader election on, under this identity.
     #[must_use]
     pub fn elected_as(mut self, identity: impl Into<String>) -> Self {
         self.identity = Some(identity.into());
         self
     }
 
-    /// With objects asked for so, whatever its configuration says.
+    /// Sets the encoding in which objects are requested, whatever the configuration says.
     #[must_use]
     pub fn encoded(mut self, encoding: Encoding) -> Self {
         self.encoding = Some(encoding);
         self
     }
 
-    /// With a client certificate that expires then.
+    /// Gives the process a client certificate that expires at `end`.
     #[must_use]
     pub fn certified_until(mut self, end: Timestamp) -> Self {
         self.certified_until = Some(end);
         self
     }
 
-    /// With its Lease in this namespace, if it takes part in an election.
+    /// Puts the Lease into this namespace, if the process takes part in an election.
     #[must_use]
     pub fn lease_in(mut self, namespace: &'static str) -> Self {
         self.namespace = namespace;
         self
     }
 
-    /// With another `run`, put together by the test.
+    /// Replaces `run` by the test's own.
     #[must_use]
     pub fn running(mut self, run: impl Fn(C, Env) -> Ran + Send + Sync + 'static) -> Self {
         self.run = Arc::new(run);
         self
     }
 
-    /// One life of it in a fault history.
+    /// Runs one life of the process in a fault history.
     ///
-    /// Fails when it ends of itself.
+    /// Fails if the process ends by itself.
     pub async fn live(mut self, mut life: Life) -> Result<(), String> {
         if let Some(identity) = life.identity {
-            // The second life of a replica, the fourth and so on ask for JSON.
+            // Every second life of a replica requests JSON.
             if identity.ends_with(['2', '4', '6', '8', '0']) {
                 self = self.encoded(Encoding::Json);
             }
@@ -155,7 +155,7 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
         }
     }
 
-    /// Starts it on `client`; its wall clock is `clock`.
+    /// Starts the process on `client`, with `clock` as its wall clock.
     pub fn start(self, client: kube::Client, clock: &Clock) -> Running {
         let metrics = Metrics::new(Build {
             version: "test",
@@ -210,12 +210,12 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
 }
 
 impl Running {
-    /// The sum of a metric of whole numbers over its series; 0 where there is none.
+    /// The sum of an integer metric over its series; 0 if there is none.
     pub fn metric(&self, name: &str) -> u64 {
         sum_of(&self.scrape(), name, "")
     }
 
-    /// How many writes a dry run has planned, by action.
+    /// Number of writes that a dry run has planned, by action.
     pub fn planned(&self) -> Vec<(String, u64)> {
         let scrape = self.scrape();
         let series = scrape
@@ -227,12 +227,12 @@ impl Running {
             .collect()
     }
 
-    /// What `/metrics` answers.
+    /// The body of `/metrics`.
     pub fn scrape(&self) -> String {
         encode(&self.registry).unwrap()
     }
 
-    /// The `# HELP` and `# TYPE` lines of `/metrics`, those of the process left out: they differ by system.
+    /// The `# HELP` and `# TYPE` lines of `/metrics`, without those of `process_*`, which differ by system.
     pub fn families(&self) -> String {
         let text = self.scrape();
         let families = text
@@ -241,12 +241,12 @@ impl Running {
         families.collect::<Vec<_>>().join("\n")
     }
 
-    /// Its tasks; a test may add to them what is to live as long.
+    /// The tasks of the process; a test may add tasks that live as long.
     pub fn tasks(&mut self) -> &mut TaskSet {
         &mut self.tasks
     }
 
-    /// As SIGTERM does: drain, then release.
+    /// Stops as on SIGTERM: drain, then release.
     pub async fn stop(mut self) {
         self.stop.advance();
         (&mut self.ended).await.unwrap().unwrap();
@@ -254,7 +254,7 @@ impl Running {
         self.tasks.drain(&self.clock, DRAIN).await.unwrap();
     }
 
-    /// Waits until it ends by itself; its error, if any, with the whole chain.
+    /// Waits until the process ends by itself; returns its error, if any, with the whole chain.
     pub async fn ended(&mut self) -> Result<(), String> {
         let ended = timeout(LIFE, &mut self.ended).await;
         ended.unwrap().unwrap()

@@ -1,4 +1,4 @@
-//! A proxy before the API server whose connections can die without a word.
+//! A proxy in front of the API server whose connections can die silently.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Passes on what comes, until it freezes.
+/// Forwards all traffic until it freezes.
 pub struct Proxy {
     kubeconfig: PathBuf,
     freezes: watch::Sender<()>,
@@ -17,7 +17,7 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// A proxy before the API server of this kubeconfig.
+    /// A proxy in front of the API server of this kubeconfig.
     pub async fn before(kubeconfig: &Path) -> Self {
         let text = std::fs::read_to_string(kubeconfig).unwrap();
         let (_, after) = text.split_once("https://").unwrap();
@@ -47,13 +47,13 @@ impl Proxy {
         }
     }
 
-    /// The kubeconfig that leads to it.
+    /// The kubeconfig that leads to the proxy.
     pub fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// Nothing passes over the open connections any more. They stay open, and what is sent on them is acknowledged, as by a
-    /// load balancer before a server that is gone. New connections are as before.
+    /// Stops all traffic on the open connections. They stay open, and what is sent on them is acknowledged, as by a
+    /// load balancer in front of a dead server. New connections work.
     pub fn freeze(&self) {
         self.freezes.send_replace(());
     }

@@ -1,4 +1,4 @@
-//! The objects of a real control plane, each kind by its name.
+//! The objects of a real control plane, by kind.
 
 use std::sync::LazyLock;
 
@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use testkit::embedded::{ALPHA, Resource, SERVED};
 use testkit::real::{Assets, ControlPlane, pod_groups_version};
 
-/// In which version the control planes have `PodGroups`.
+/// The version in which the control planes serve `PodGroups`.
 static POD_GROUPS_VERSION: LazyLock<&str> =
     LazyLock::new(|| pod_groups_version(Assets::find().and_then(|assets| assets.minor()).unwrap()));
 
-/// Makes an object; it has a `kind`, and `default` is its namespace where it names none.
+/// Creates an object, which must have a `kind`; its namespace defaults to `default`.
 pub(crate) async fn create(control_plane: &ControlPlane, mut object: Value) -> Value {
     let kind = object["kind"].as_str().unwrap().to_owned();
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
@@ -24,7 +24,7 @@ pub(crate) async fn create(control_plane: &ControlPlane, mut object: Value) -> V
     serde_json::to_value(created.unwrap()).unwrap()
 }
 
-/// The objects of a kind, in this namespace where it has namespaces.
+/// The objects of a kind, in this namespace if the kind is namespaced.
 pub(crate) fn api(control_plane: &ControlPlane, namespace: &str, kind: &str) -> Api<DynamicObject> {
     let (client, resource) = (control_plane.client(), resource(kind));
     match served(kind) {
@@ -33,7 +33,7 @@ pub(crate) fn api(control_plane: &ControlPlane, namespace: &str, kind: &str) -> 
     }
 }
 
-/// Those that the embedded server knows; any other is a custom resource of `example.com/v1`.
+/// A resource that the embedded server knows; any other kind is a custom resource of `example.com/v1`.
 pub(crate) fn resource(kind: &str) -> ApiResource {
     let (group, version, plural) = match served(kind) {
         Some(served) if kind == "PodGroup" => (served.group, *POD_GROUPS_VERSION, served.plural.to_owned()),
@@ -45,6 +45,6 @@ pub(crate) fn resource(kind: &str) -> ApiResource {
 
 fn served(kind: &str) -> Option<&'static Resource> {
     let mut known = SERVED.iter().chain(ALPHA).copied();
-    // Events: those of `events.k8s.io`.
+    // Of the two kinds of events, those of `events.k8s.io`.
     known.rfind(|resource| resource.kind == kind)
 }

@@ -1,4 +1,4 @@
-//! The binary of a controller as a process beside a real API server.
+//! The binary of a controller as a process next to a real API server.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use tokio::time::Instant;
 
 use crate::scrape::sum_of;
 
-/// Within which a condition must hold that nothing but a busy machine delays.
+/// Limit for conditions that only a busy machine delays.
 pub const SOON: Duration = Duration::from_secs(30);
-/// Lease times that make a test short.
+/// Lease times that keep a test short.
 pub const QUICK_LEASE: [&str; 3] = [
     "--leader-elect-lease-duration=1.5s",
     "--leader-elect-renew-deadline=1s",
     "--leader-elect-retry-period=0.2s",
 ];
 
-/// How often a [`Pulse`] is felt.
+/// Interval of a [`Pulse`].
 const BEAT: Duration = Duration::from_millis(50);
 
-/// How long a replica takes to say that it lives.
+/// Measures how fast a replica answers its liveness probe.
 pub struct Pulse {
     state: Arc<Mutex<Beats>>,
     _asking: JoinSet<()>,
@@ -35,7 +35,7 @@ pub struct Pulse {
 
 #[derive(Default)]
 struct Beats {
-    /// Since when there is no answer.
+    /// Start of the probe that has no answer yet.
     asked: Option<Instant>,
     slowest: Duration,
 }
@@ -60,7 +60,7 @@ impl Pulse {
         }
     }
 
-    /// The longest wait for an answer so far, one that goes on included.
+    /// The longest wait for an answer so far, including the current one.
     pub fn slowest(&self) -> Duration {
         self.state.lock().slowest()
     }
@@ -78,18 +78,18 @@ impl Beats {
     }
 }
 
-/// A controller's binary, running.
+/// The running binary of a controller.
 pub struct Replica {
     pub process: Process,
 }
 
-/// Waits until `condition` has an answer, for [`SOON`] at most; then fails, and names it as `what`.
+/// Waits at most [`SOON`] until `condition` returns a value; then fails and names `what`.
 pub async fn soon<T>(what: &str, condition: impl AsyncFnMut() -> Option<T>) -> T {
     eventually(SOON, what, condition).await.unwrap()
 }
 
 impl Replica {
-    /// Starts `binary` with these flags beside `--kubeconfig` and an admin server on any port.
+    /// Starts `binary` with these flags in addition to `--kubeconfig` and an admin server on any port.
     pub fn start(binary: &Path, kubeconfig: &Path, args: &[&str]) -> Self {
         let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
         let mut all = vec![kubeconfig.as_str(), "--http-bind-address=127.0.0.1:0"];
@@ -99,7 +99,7 @@ impl Replica {
         }
     }
 
-    /// Its log, a JSON object a line.
+    /// The log, one JSON object a line.
     pub fn lines(&self) -> Vec<Value> {
         self.process
             .log()
@@ -108,7 +108,7 @@ impl Replica {
             .collect()
     }
 
-    /// How many log lines hold `text`.
+    /// Number of log lines that contain `text`.
     pub fn said(&self, text: &str) -> usize {
         self.process
             .log()
@@ -117,7 +117,7 @@ impl Replica {
             .count()
     }
 
-    /// Where its admin server listens.
+    /// The address of the admin server.
     pub async fn address(&self) -> String {
         soon("the admin server's address is in the log", async || {
             self.lines()
@@ -127,62 +127,62 @@ impl Replica {
         .await
     }
 
-    /// The answer of its admin server.
+    /// Code and body of an answer of the admin server.
     pub async fn get(&self, path: &str) -> (u16, String) {
         get(&self.address().await, path).await
     }
 
-    /// Asks for `/livez` every so often from now on.
+    /// Probes `/livez` regularly from now on.
     pub async fn pulse(&self) -> Pulse {
         Pulse::of(self.address().await)
     }
 
-    /// The sum of a metric of whole numbers over the series whose labels hold `labels`; 0 where there is none.
+    /// The sum of an integer metric over the series whose labels contain `labels`; 0 if there is none.
     pub async fn metric(&self, name: &str, labels: &str) -> u64 {
         sum_of(&self.get("/metrics").await.1, name, labels)
     }
 
-    /// That of all its series.
+    /// The sum of an integer metric over all its series.
     pub async fn total(&self, name: &str) -> u64 {
         self.metric(name, "").await
     }
 
-    /// Waits until that sum is `wanted`.
+    /// Waits until this [`metric`](Self::metric) is `wanted`.
     pub async fn until_metric(&self, name: &str, labels: &str, wanted: u64) {
         let what = format!("{name} is {wanted}");
         let is = async || (self.metric(name, labels).await == wanted).then_some(());
         soon(&what, is).await;
     }
 
-    /// Waits until its informer has so many objects of a resource.
+    /// Waits until the informer of a resource has `count` objects.
     pub async fn until_knowing(&self, resource: &str, count: u64) {
         let of_resource = format!("resource=\"{resource}\"");
         self.until_metric("informer_objects", &of_resource, count).await;
     }
 
-    /// How many requests with this method it has made.
+    /// The number of requests made with this method.
     pub async fn requests(&self, method: &str) -> u64 {
         let method = format!("method=\"{method}\"");
         self.metric("rest_client_requests_total", &method).await
     }
 
-    /// Waits until its caches are full.
+    /// Waits until the caches are full.
     pub async fn until_ready(&self) {
         let full = async || (self.get("/readyz").await.0 == 200).then_some(());
         soon("the replica is ready", full).await;
     }
 
-    /// Whether it holds its Lease.
+    /// Returns whether the replica holds its Lease.
     pub async fn leads(&self) -> bool {
         self.total("leader_election_master_status").await == 1
     }
 
-    /// Waits until it does.
+    /// Waits until the replica holds its Lease.
     pub async fn until_leading(&self) {
         soon("the replica leads", async || self.leads().await.then_some(())).await;
     }
 
-    /// Ends it with SIGTERM and returns its exit code. The log of one that fails is printed.
+    /// Ends the process with SIGTERM and returns its exit code; prints the log if the process failed.
     pub async fn stop(mut self) -> Option<i32> {
         self.process.terminate().unwrap();
         let exit = self.process.wait_exit(SOON).await.unwrap();

@@ -1,6 +1,6 @@
-//! What `/metrics` answers.
+//! Reads the text of `/metrics`.
 
-/// The sum of the whole parts of a metric over the series whose labels hold `labels`, by what `/metrics` answers.
+/// The sum of the integer parts of a metric over the series whose labels contain `labels`, from the text of `/metrics`.
 pub(crate) fn sum_of(metrics: &str, name: &str, labels: &str) -> u64 {
     let is_series = |line: &&str| {
         let rest = line.strip_prefix(name);

@@ -1,16 +1,16 @@
-//! An informer's source that tells what a test scripts.
+//! An informer's source that a test scripts.
 
 use controller_core::informer::{ErrorKind, Removed, Source, SourceError, SourceEvent, Versioned, View};
 use controller_core::meta::Uid;
 use tokio::sync::mpsc;
 
-/// The test's end: what it sends, the informer sees, in order.
+/// The test's end: the informer sees the events in the order in which they are sent.
 ///
 /// Every method is a no-op once the informer is gone.
 #[derive(Clone, Debug)]
 pub struct Script<V>(mpsc::UnboundedSender<SourceEvent<V>>);
 
-/// The informer's end; silent when the script has no more to say.
+/// The informer's end; silent once the script is over.
 #[derive(Debug)]
 pub struct ScriptedSource<V>(mpsc::UnboundedReceiver<SourceEvent<V>>);
 
@@ -22,11 +22,11 @@ pub fn scripted<V: View>() -> (Script<V>, ScriptedSource<V>) {
 
 impl<V: View> Script<V> {
     pub fn send(&self, event: SourceEvent<V>) {
-        // A test that drops its informer while it still scripts is not wrong.
+        // A test may drop its informer while it still scripts.
         let _ = self.0.send(event);
     }
 
-    /// A full list of `items`, each with its uid.
+    /// Sends a full list of `items`, each with its uid.
     pub fn list<'a>(&self, items: impl IntoIterator<Item = (V, &'a str)>) {
         self.send(SourceEvent::Init);
         for (view, uid) in items {
@@ -35,12 +35,12 @@ impl<V: View> Script<V> {
         self.send(SourceEvent::InitDone { version: None });
     }
 
-    /// An object that was added or modified.
+    /// Sends an object that was added or modified.
     pub fn applied(&self, view: V, uid: &str) {
         self.send(SourceEvent::Applied(observed(view, uid)));
     }
 
-    /// An object that was deleted, with its last state.
+    /// Sends an object that was deleted, with its last state.
     pub fn deleted(&self, view: V, uid: &str) {
         self.send(SourceEvent::Deleted(Removed {
             key: view.key().clone(),
@@ -50,7 +50,7 @@ impl<V: View> Script<V> {
         }));
     }
 
-    /// A failure without `Retry-After`.
+    /// Sends a failure without `Retry-After`.
     pub fn failed(&self, kind: ErrorKind, message: &str) {
         self.send(SourceEvent::Failed(SourceError {
             kind,

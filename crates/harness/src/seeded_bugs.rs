@@ -1,9 +1,8 @@
-//! Bugs that are put into a controller on purpose: its histories must find them.
+//! Bugs put into a controller on purpose: its histories must find them.
 //!
-//! A bug stands between the controller and what is around it, so that all of the controller is what runs otherwise:
-//! [`edited`] and [`refused`] change what it asks for and what it is answered, [`hoarding`] and [`retold`] what its
-//! informers are told. Those that every controller can have are whole: [`forgets_to_retry`], [`leads_always`],
-//! [`asks_again`], [`hoarding`].
+//! A bug sits between the controller and its surroundings, so the controller itself runs unchanged: [`edited`] and
+//! [`refused`] change its requests and their answers, [`hoarding`] and [`retold`] the events of its informers. Bugs
+//! that every controller can have are ready-made: [`forgets_to_retry`], [`leads_always`], [`asks_again`], [`hoarding`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,15 +24,15 @@ use testkit::history::{Failure, Shrink, Suite, first_failure};
 use tower::BoxError;
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf, application/json";
-/// Within so many seeds each bug must show.
+/// Each bug must show within this many seeds.
 const SEEDS: u64 = 200;
-/// What shows it is simple: shrunk, it has no more troubles.
+/// What shows a bug is simple: shrunk, it has no more faults.
 const MOST_FAULTS: usize = 3;
 
-/// The API server's answer, or why there is none.
+/// The API server's answer, or the error.
 pub type Answer = kube::Result<Response<Body>>;
 
-/// The tests that histories of a scene find bugs: each with the bug, the seed, and what the failure says.
+/// Tests that a scene's histories find bugs: each with the bug, the seed, and a part of the failure's text.
 #[macro_export]
 macro_rules! seeded_bugs {
     ($scene:ty; $($(#[$attribute:meta])* $test:ident: $found:ident($bug:expr, $seed:expr, $what:expr);)*) => { $(
@@ -46,34 +45,34 @@ macro_rules! seeded_bugs {
     )* };
 }
 
-/// Changes what a source tells.
+/// Changes the events of a source.
 pub type Retell<V> = Box<dyn FnMut(&mut SourceEvent<V>) + Send>;
 
-/// A source whose relists leave nothing out: what a list does not name any more is kept.
+/// A source whose relists remove nothing: objects that a list no longer names are kept.
 struct Hoarding<S: Source> {
     source: S,
     known: BTreeMap<ObjectKey, Versioned<S::View>>,
-    /// While a list is under way, what it has not named yet.
+    /// Objects that the list in progress has not named yet.
     unnamed: Option<BTreeMap<ObjectKey, Versioned<S::View>>>,
-    /// The end of the list, held back until everything is named.
+    /// The end of the list, held back until every object is named.
     end: Option<SourceEvent<S::View>>,
 }
 
-/// The failure of a suite with a bug, with the troubles that it takes; it says `what`. `seed` is the first that shows the
-/// bug: those before it would cost time only. Where histories are drawn otherwise since, one of those after it must show
-/// it.
+/// The failure of a suite with a bug, with the faults that it takes; its text contains `what`. `seed` is the first that
+/// shows the bug: trying earlier ones would only cost time. If histories are drawn differently by now, a later seed
+/// must show the bug.
 pub fn found(suite: &impl Suite, seed: u64, what: &str) -> Failure {
     shrunk(suite, seed, what, Shrink::Faults)
 }
 
-/// The same of a bug that does no harm where nothing else goes wrong.
+/// [`found`] for a bug that does no harm without faults.
 pub fn found_with_faults(suite: &impl Suite, seed: u64, what: &str) -> Failure {
     let failure = found(suite, seed, what);
     assert!(!failure.faults.is_empty(), "{failure}");
     failure
 }
 
-/// The same with the steps that it takes, too, which are fewer than half of all.
+/// [`found_with_faults`], shrunk to the steps that it takes, which are fewer than half of all.
 pub fn found_and_shrunk(suite: &impl Suite, seed: u64, what: &str) -> Failure {
     let failure = shrunk(suite, seed, what, Shrink::Everything);
     assert!(!failure.faults.is_empty(), "{failure}");
@@ -91,8 +90,8 @@ fn shrunk(suite: &impl Suite, seed: u64, what: &str, shrink: Shrink) -> Failure 
     failure
 }
 
-/// A change that fails is not tried again: its object is gone, or the loop that knows its own writes would read it where
-/// the answer to a change does not fit it.
+/// Does not retry a failed change: reports the object as gone, because with any other answer the loop, which knows its
+/// own writes, would read it.
 pub fn forgets_to_retry(mut env: Env) -> Env {
     env.http = between(env.http.client(), |client, head, body| async move {
         let is_change = matches!(head.method, Method::PATCH | Method::DELETE);
@@ -111,8 +110,7 @@ pub fn leads_always(mut env: Env) -> Env {
     env
 }
 
-/// A relist of the objects of one kind is added to what is known, instead of taking its place: what was deleted meanwhile
-/// stays.
+/// Adds a relist of one kind to the known objects instead of replacing them: objects deleted in the meantime stay.
 pub fn hoarding<W: Wire>(env: Env) -> Env
 where
     Versioned<W::View>: Clone,
@@ -120,7 +118,7 @@ where
     env.over_source::<W>(|source| BoxSource::new(Hoarding::new(source)))
 }
 
-/// What the informer of one kind is told goes through `retell`, one for each of its sources.
+/// Passes the events of one kind's informer through `retell`, made anew for each of its sources.
 pub fn retold<W: Wire>(env: Env, retell: impl Fn() -> Retell<W::View> + Send + Sync + 'static) -> Env {
     env.over_source::<W>(move |source| {
         let retell = retell();
@@ -128,7 +126,7 @@ pub fn retold<W: Wire>(env: Env, retell: impl Fn() -> Retell<W::View> + Send + S
     })
 }
 
-/// Requests have their bodies changed before they are sent.
+/// Changes the bodies of requests before they are sent.
 pub fn edited(mut env: Env, edit: fn(&Parts, &mut Value)) -> Env {
     env.http = between(env.http.client(), move |client, head, mut body| async move {
         if let Ok(mut value) = serde_json::from_slice(&body) {
@@ -141,7 +139,7 @@ pub fn edited(mut env: Env, edit: fn(&Parts, &mut Value)) -> Env {
     env
 }
 
-/// A write is carried out whatever has become of its object since it was judged.
+/// Makes writes go through whatever has become of the object since it was judged.
 pub fn forgets_the_version(env: Env) -> Env {
     edited(env, |_, write| {
         if let Some(metadata) = write["metadata"].as_object_mut() {
@@ -150,7 +148,7 @@ pub fn forgets_the_version(env: Env) -> Env {
     })
 }
 
-/// Every list and watch asks for protobuf, whatever was said to the one before.
+/// Makes every list and watch ask for protobuf, whatever the answer to an earlier request was.
 pub fn asks_again(mut env: Env) -> Env {
     env.http = between(env.http.client(), |client, mut head, body| async move {
         if head.method == Method::GET && head.uri.query().is_some() {
@@ -162,7 +160,7 @@ pub fn asks_again(mut env: Env) -> Env {
     env
 }
 
-/// Requests that `which` names are refused, for example as 404 `NotFound`.
+/// Refuses the requests for which `which` holds, for example as 404 `NotFound`.
 pub fn refused(mut env: Env, which: fn(&Parts) -> bool, code: StatusCode, reason: &'static str) -> Env {
     env.http = answered(env.http.client(), move |head| {
         which(head).then(|| refusal(code, reason))
@@ -171,7 +169,7 @@ pub fn refused(mut env: Env, which: fn(&Parts) -> bool, code: StatusCode, reason
     env
 }
 
-/// Requests go out as `send` sends them.
+/// Sends requests through `send`.
 pub fn sent<F>(mut env: Env, send: fn(Client, Parts, Vec<u8>) -> F) -> Env
 where
     F: Future<Output = Answer> + Send + 'static,
@@ -180,7 +178,7 @@ where
     env
 }
 
-/// A client some of whose requests `answer` answers.
+/// A client for which `answer` answers some requests.
 pub fn answered(
     client: Client,
     answer: impl Fn(&Parts) -> Option<Response<Body>> + Send + Sync + 'static,
@@ -201,7 +199,7 @@ pub fn found_as(object: &Value) -> Response<Body> {
     Response::new(Body::from(object.to_string().into_bytes()))
 }
 
-/// A client whose requests `send` sends, or answers itself.
+/// A client for which `send` sends or answers the requests.
 pub fn between<F, B>(
     client: Client,
     send: impl Fn(Client, Parts, Vec<u8>) -> F + Send + Sync + 'static,
@@ -227,7 +225,7 @@ pub async fn send(client: &Client, head: Parts, body: Vec<u8>) -> Answer {
     client.send(Request::from_parts(head, Body::from(body))).await
 }
 
-/// A client to which the answers to those requests that `which` names come so much later than they are carried out.
+/// A client that gets the answers to the requests selected by `which` late: `late` after they were carried out.
 pub fn answered_late(client: Client, clock: &Clock, late: Duration, which: fn(&Parts) -> bool) -> Client {
     let clock = clock.clone();
     between(client, move |client, head, body| {
@@ -243,7 +241,7 @@ pub fn answered_late(client: Client, clock: &Clock, late: Duration, which: fn(&P
     })
 }
 
-/// The API server's answer of a refusal, for example 404 `NotFound`.
+/// The API server's answer to a refused request, for example 404 `NotFound`.
 fn refusal(code: StatusCode, reason: &str) -> Response<Body> {
     let status = json!({ "kind": "Status", "status": "Failure", "code": code.as_u16(), "reason": reason });
     let mut answer = Response::new(Body::from(status.to_string().into_bytes()));
@@ -295,7 +293,7 @@ where
                     }
                     self.known.insert(key.clone(), object.clone());
                 }
-                // The list names an object that no rule may act on.
+                // The list names an object on which no rule may act.
                 SourceEvent::Deleted(_) if self.unnamed.is_some() => continue,
                 SourceEvent::Deleted(object) => {
                     self.known.remove(&object.key);

@@ -1,4 +1,4 @@
-//! Webhooks that take every connection and never answer.
+//! Webhooks that accept every connection and never answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,10 +15,10 @@ use crate::cluster::Cluster;
 use crate::real::{api, resource};
 use crate::replica::{SOON, soon};
 
-/// How long the API server waits for such a webhook that it asks about a request, in seconds.
+/// Time in seconds that the API server waits for such a webhook.
 const WAITS: u32 = 10;
 
-/// A listener that holds its connections, and says nothing; until it is dropped.
+/// A listener that holds its connections without answering, until it is dropped.
 pub struct Silence {
     port: u16,
     accepted: Arc<AtomicUsize>,
@@ -46,17 +46,17 @@ impl Silence {
         }
     }
 
-    /// The address of a webhook there.
+    /// The URL of a webhook at this listener.
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}/", self.port)
     }
 
-    /// How many connections there were.
+    /// The number of connections so far.
     pub fn connections(&self) -> usize {
         self.accepted.load(Ordering::Relaxed)
     }
 
-    /// Waits until there have been so many more.
+    /// Waits until there have been `more` further connections.
     pub async fn until_asked(&self, more: usize) {
         let wanted = self.connections() + more;
         let asked = async || (self.connections() >= wanted).then_some(());
@@ -65,8 +65,8 @@ impl Silence {
 }
 
 impl Cluster {
-    /// Has the API server ask such a webhook about each `operation` (`CREATE`, `DELETE`) on a kind in a namespace: it fails
-    /// after ten seconds. Waits until that counts.
+    /// Makes the API server call such a webhook for each `operation` (`CREATE`, `DELETE`) on a kind in a namespace,
+    /// which fails after ten seconds. Waits until that is in force.
     pub async fn hang(&self, namespace: &str, kind: &str, operation: &str) -> Silence {
         let silence = Silence::listen().await;
         let rule = |kind: &str, operation: &str| {
@@ -84,7 +84,7 @@ impl Cluster {
                 "name": "hangs.example.com", "clientConfig": {"url": silence.url()}, "timeoutSeconds": WAITS,
                 "admissionReviewVersions": ["v1"], "sideEffects": "None",
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-                // What nobody else makes shows that the API server knows of it.
+                // Nobody else creates ConfigMaps here, so one shows that the API server knows the webhook.
                 "rules": [rule(kind, operation), rule("ConfigMap", "CREATE")],
             }],
         });

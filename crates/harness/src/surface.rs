@@ -1,4 +1,4 @@
-//! What a binary prints and does without an API server: what others build upon.
+//! What a binary prints and does without an API server: the interface that users build on.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,8 +8,8 @@ use crate::replica::{Replica, SOON};
 /// The Kubernetes versions that every controller supports.
 const SUPPORTED: &str = "1.35 to 1.37";
 
-/// The tests of what a controller shows of itself, as `tests/surface.rs` has them: a change of a flag, a default or a
-/// message shows in their snapshots.
+/// Tests of a controller's visible interface, for `tests/surface.rs`: a change of a flag, a default or a message shows
+/// in their snapshots.
 #[macro_export]
 macro_rules! surface {
     ($controller:literal) => {
@@ -42,7 +42,7 @@ macro_rules! surface {
     };
 }
 
-/// What the binary prints, without any variable set.
+/// The output of the binary, run without any environment variable.
 pub fn printed_by(binary: &str, args: &[&str]) -> String {
     let output = Command::new(binary).args(args).env_clear().output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -59,8 +59,8 @@ pub fn assert_version(binary: &str, controller: &str, version: &str) {
     assert!(printed.contains(SUPPORTED), "{printed}");
 }
 
-/// Fails unless the process ends with exit code 0 when SIGTERM follows its first line at once. The moment between the two
-/// is short, so there are several.
+/// Fails unless the process exits with code 0 if SIGTERM follows its first line at once. That moment is short, so the
+/// test repeats it.
 pub async fn assert_early_ends_are_good_ones(binary: &str) {
     let directory = tempfile::tempdir().unwrap();
     let kubeconfig = directory.path().join("kubeconfig");
@@ -79,7 +79,7 @@ pub async fn assert_early_ends_are_good_ones(binary: &str) {
     }
 }
 
-/// The kubeconfig of an API server that anybody may ask at `address`.
+/// The kubeconfig of an API server at `address` that needs no credentials.
 pub fn kubeconfig_of(address: &str) -> String {
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{{name: a, context: {{cluster: a, user: a}}}}]\n\

@@ -1,4 +1,4 @@
-//! A controller beside the embedded API server, both in the test. Time is tokio's, paused.
+//! A controller next to the embedded API server, both in the test. Time is tokio's, paused.
 
 use std::time::Duration;
 
@@ -13,8 +13,8 @@ use crate::objects::{self, event_line, rfc3339, stays, text};
 use crate::process::{Running, Start};
 use crate::sim::START;
 
-/// The `World` of a controller's tests: [`World`], whose methods it has, with more of its own; and the `process` that it
-/// starts, with `limits` where the default ones are not to be met.
+/// The `World` of a controller's tests, which derefs to [`World`] and adds methods; and the `process` that it starts,
+/// with `limits` if the default ones would get in the way.
 #[macro_export]
 macro_rules! world {
     ($app:ty, $resource:expr $(, limits: ($qps:expr, $burst:expr))?) => {
@@ -40,8 +40,8 @@ macro_rules! world {
     };
 }
 
-/// The test that a dry run shows these actions, in the order of their names, before it plans one; from a file that has
-/// `World` and `process`.
+/// Tests that a dry run shows these actions, ordered by name, before it plans one; for a file that has `World` and
+/// `process`.
 #[macro_export]
 macro_rules! shows_planned {
     ($actions:expr) => {
@@ -59,21 +59,20 @@ macro_rules! shows_planned {
     };
 }
 
-/// An API server, and how the controller is started beside it.
+/// An API server, and how to start the controller next to it.
 ///
-/// What a name stands for is an object of the resource that the tests are about, unless a method says otherwise. It is there,
-/// in the namespace `default` or in none.
+/// A name means an existing object of the resource that the tests are about, in the namespace `default` or in none,
+/// unless a method says otherwise.
 pub struct World<C> {
     pub server: Server,
-    /// The server's time, and that of the test.
+    /// The clock of the server and of the test.
     pub clock: Clock,
     process: fn() -> Start<C>,
     resource: &'static Resource,
 }
 
 impl<C: ControllerConfig + Default + Send + 'static> World<C> {
-    /// Without any object; `process` is how the controller is started, unless a test says otherwise. The tests are about
-    /// objects of `resource`.
+    /// Without objects. `process` is how the controller starts by default; the tests are about objects of `resource`.
     pub fn new(process: fn() -> Start<C>, resource: &'static Resource) -> Self {
         Self {
             server: Server::starting_at(START),
@@ -87,7 +86,7 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         self.start_with((self.process)())
     }
 
-    /// Starts the controller, and lets so many seconds pass.
+    /// Starts the controller, and lets this many seconds pass.
     pub async fn start_and_pass(&self, seconds: u64) -> Running {
         let running = self.start();
         self.pass(seconds).await;
@@ -105,13 +104,13 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         start.start(self.client(), &self.clock)
     }
 
-    /// Starts it with a wall clock that is this many seconds ahead of the server's, or behind it.
+    /// Starts the controller with a wall clock that is this many seconds ahead of the server's; negative: behind.
     pub fn start_with_clock_ahead(&self, seconds: i64) -> Running {
         let clock = Clock::starting_at(self.later(seconds));
         (self.process)().start(self.client(), &clock)
     }
 
-    /// The controller's way to the server.
+    /// The controller's client.
     pub fn client(&self) -> kube::Client {
         self.server.client_as(&self.agent())
     }
@@ -130,22 +129,22 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         later.unwrap()
     }
 
-    /// So many seconds from now, as the API server writes times.
+    /// The time in this many seconds, as the API server writes times.
     pub fn seconds(&self, seconds: i64) -> String {
         rfc3339(self.later(seconds))
     }
 
-    /// Lets so many seconds pass.
+    /// Lets this many seconds pass.
     pub async fn pass(&self, seconds: u64) {
         self.clock.sleep(Duration::from_secs(seconds)).await;
     }
 
-    /// Lets so many milliseconds pass.
+    /// Lets this many milliseconds pass.
     pub async fn pass_millis(&self, millis: u64) {
         self.clock.sleep(Duration::from_millis(millis)).await;
     }
 
-    /// Lets time pass until it is so, within ten minutes.
+    /// Lets time pass until `is` returns true; fails after ten minutes.
     pub async fn until(&self, is: impl Fn() -> bool) {
         for _ in 0..600_000 {
             if is() {
@@ -161,13 +160,13 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         self.pass_millis(100).await;
     }
 
-    /// The watches of `resource` lag this many seconds behind.
+    /// Makes the watches of `resource` lag this many seconds behind.
     pub fn lag(&self, resource: &'static str, seconds: u64) {
         let fault = Fault::WatchLags(Duration::from_secs(seconds));
         self.fail_those(usize::MAX, move |request| request.resource == resource, fault);
     }
 
-    /// The next requests that `which` names meet this.
+    /// Makes the next requests for which `which` holds meet the fault.
     pub fn fail_those(
         &self,
         count: usize,
@@ -177,13 +176,13 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         self.server.fail_next(count, which, fault);
     }
 
-    /// The next requests of this kind meet this.
+    /// Makes the next `count` requests of this kind meet the fault.
     pub fn fail_next(&self, count: usize, verb: Verb, resource: &'static str, fault: Fault) {
         let is_such = move |request: &Request| request.verb == verb && request.resource == resource;
         self.fail_those(count, is_such, fault);
     }
 
-    /// All writes of objects in this namespace meet this from now on.
+    /// Makes all writes of objects in this namespace meet the fault from now on.
     pub fn fail_in(&self, namespace: &'static str, fault: &Fault) {
         let is_such = move |request: &Request| request.verb.is_write() && request.namespace == namespace;
         self.fail_those(usize::MAX, is_such, fault.clone());
@@ -197,7 +196,7 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         self.get_of(self.resource, name)
     }
 
-    /// One of another resource.
+    /// An existing object of another resource.
     pub fn get_of(&self, resource: &'static Resource, name: &str) -> Value {
         objects::find(&self.server, resource, name).unwrap()
     }
@@ -207,24 +206,24 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         objects::uid(&self.get(name))
     }
 
-    /// Whether an object is there and nobody has deleted it.
+    /// True if an object exists and has not been deleted.
     pub fn lives(&self, name: &str) -> bool {
         stays(objects::find(&self.server, self.resource, name).as_ref())
     }
 
-    /// The same after so many seconds.
+    /// [`lives`](Self::lives) after this many seconds.
     pub async fn lives_after(&self, seconds: u64, name: &str) -> bool {
         self.pass(seconds).await;
         self.lives(name)
     }
 
-    /// How many there are that nobody has deleted.
+    /// The number of objects that have not been deleted.
     pub fn alive(&self) -> usize {
         let objects = self.server.list(self.resource);
         objects.iter().filter(|object| stays(Some(object))).count()
     }
 
-    /// The same after so many seconds.
+    /// [`alive`](Self::alive) after this many seconds.
     pub async fn alive_after(&self, seconds: u64) -> usize {
         self.pass(seconds).await;
         self.alive()
@@ -234,7 +233,7 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         self.edit_of(self.resource, name, edit);
     }
 
-    /// Changes one of another resource.
+    /// Changes an object of another resource.
     pub fn edit_of(&self, resource: &'static Resource, name: &str, edit: impl FnOnce(&mut Value)) {
         self.server.edit(resource, "default", name, edit).unwrap();
     }
@@ -244,23 +243,23 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         self.delete_of(self.resource, name);
     }
 
-    /// Deletes one of another resource.
+    /// Deletes an object of another resource.
     pub fn delete_of(&self, resource: &'static Resource, name: &str) {
         self.server.delete(resource, "default", name).unwrap();
     }
 
-    /// Gives the pod a deletionTimestamp; nobody lets it end.
+    /// Gives the pod a deletionTimestamp, and holds it with a finalizer.
     pub fn terminate(&self, pod: &str) {
         objects::terminate(&self.server, pod);
     }
 
-    /// Every request of the controller.
+    /// All requests of the controller.
     pub fn ours(&self) -> Requests {
         let agent = self.agent();
         self.server.requests().only(|request| request.user_agent == agent)
     }
 
-    /// Its requests since `mark` that are no lists or watches, and are for an object, events and Leases aside.
+    /// The controller's requests about objects since `mark`, without lists, watches, events and Leases.
     pub fn sent_since(&self, mark: Mark) -> Requests {
         let agent = self.agent();
         self.server.requests_since(mark).only(|request| {
@@ -270,12 +269,12 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         })
     }
 
-    /// The same as `verb path body`.
+    /// [`sent_since`](Self::sent_since) as `verb path body`.
     pub fn requests_since(&self, mark: Mark) -> Vec<String> {
         self.sent_since(mark).lines()
     }
 
-    /// Verb, resource and code of each of them, in order.
+    /// Verb, resource and code of [`sent_since`](Self::sent_since), in order.
     pub fn calls_since(&self, mark: Mark) -> Vec<String> {
         let line = |request: &Request| {
             let code = request
@@ -287,31 +286,31 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         self.sent_since(mark).iter().map(line).collect()
     }
 
-    /// Every write of the controller, events included, as `verb path body`.
+    /// All writes of the controller, events included, as `verb path body`.
     pub fn all_writes(&self) -> Vec<String> {
         self.ours().writes().lines()
     }
 
-    /// Its writes of objects of the resource that the tests are about, as `verb path body`.
+    /// The controller's writes of the resource that the tests are about, as `verb path body`.
     pub fn writes(&self) -> Vec<String> {
         self.ours().writes().to(self.resource.plural).lines()
     }
 
-    /// Its reads of single objects of `resource`.
+    /// The controller's reads of single objects of `resource`.
     pub fn reads_of(&self, resource: &'static Resource) -> Requests {
         self.ours()
             .to(resource.plural)
             .only(|request| request.verb == Verb::Get)
     }
 
-    /// Object, type, reason and note of every event, in order of time.
+    /// Object, type, reason and note of every event, ordered by time.
     pub fn events(&self) -> Vec<String> {
         let mut events = self.server.list(&EVENTS);
         events.sort_by_cached_key(|event| (text(&event["eventTime"]), event_line(event)));
         events.iter().map(event_line).collect()
     }
 
-    /// How often events of this reason were published, repeats included.
+    /// How often events with this reason were published, repeats included.
     pub fn count_events(&self, reason: &str) -> i64 {
         let events = self.server.list(&EVENTS);
         let these = events.iter().filter(|event| event["reason"] == reason);
@@ -320,7 +319,7 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
             .sum()
     }
 
-    /// Somebody holds the Lease, from now on.
+    /// Makes `holder` hold the Lease from now on.
     pub fn lease_held_by(&self, holder: &str) {
         let now = self.clock.now();
         self.insert(json!({
@@ -331,13 +330,13 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         }));
     }
 
-    /// Somebody writes this name into the Lease.
+    /// Writes `thief` into the Lease as its holder.
     pub fn steal_lease(&self, thief: &str) {
         let steal = |lease: &mut Value| lease["spec"]["holderIdentity"] = thief.into();
         self.server.edit(&LEASES, NAMESPACE, self.name(), steal).unwrap();
     }
 
-    /// Who holds the Lease, if there is one.
+    /// The holder of the Lease, if there is one.
     pub fn lease_holder(&self) -> Option<String> {
         let lease = self.server.get(&LEASES, NAMESPACE, self.name())?;
         lease["spec"]["holderIdentity"].as_str().map(str::to_owned)

@@ -211,9 +211,7 @@ impl TaintEvictionController {
         taints: &[Seen],
         ahead: SignedDuration,
     ) -> Judgement {
-        let Context {
-            state: state, now, ..
-        } = cx;
+        let Context { state, now, .. } = cx;
         let bound = decide::bound(pod, state.first_sight(pod, now.wall));
         let now = decide::Now {
             ours: now.wall,
@@ -225,9 +223,7 @@ impl TaintEvictionController {
 
     /// Judges once more, by the cache and by the API server's state, then writes (TE-8, TE-9).
     fn next_of_eviction(&self, cx: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
-        let Context {
-            state: state, now, ..
-        } = cx;
+        let Context { state, now, .. } = cx;
         let again = |at: Option<Timestamp>| {
             let wake = at.map_or(Requeue::Cancel, Requeue::At);
             Action::Done(vec![(Key::Evict(key.clone()), wake)])

@@ -12,7 +12,6 @@ mod image;
 mod manifests;
 mod package;
 mod release;
-mod screenshot;
 
 use std::process::ExitCode;
 
@@ -32,7 +31,6 @@ enum Chore {
     Image(image::Args),
     Manifests(manifests::Args),
     Release(release::Args),
-    Screenshot(screenshot::Args),
     VerifyImage(image::verify::Args),
 }
 
@@ -43,7 +41,6 @@ fn main() -> ExitCode {
         Chore::Image(args) => image::run(&args),
         Chore::Manifests(args) => manifests::run(&args),
         Chore::Release(args) => release::run(&args),
-        Chore::Screenshot(args) => screenshot::run(&args),
         Chore::VerifyImage(args) => image::verify::run(&args),
     })
 }

@@ -1,20 +1,21 @@
 //! The admin server (CORE-8): `/metrics`, `/livez`, `/readyz`, `/healthz`, `/configz`, `/flagz`, `/statusz`, `/version`.
 //!
-//! Who may read what, where the API server is asked ([`Authorizer`]) and where it is not:
+//! Permissions to read, with an authorizer that asks the API server ([`Authorizer`]) and without:
 //!
-//! | | asked | not asked |
+//! | | with | without |
 //! |---|---|---|
 //! | `/livez`, `/readyz`, `/healthz`, `/version` | everybody | everybody |
-//! | `/metrics` | who may `get` it | everybody |
-//! | `/configz`, `/flagz`, `/statusz` | who may `get` it | who is on this host or in this pod |
-//! | the reasons in `/livez`, `/readyz`, `/healthz` | who may `get` `/readyz/*`, for example | the same |
+//! | `/metrics` | callers allowed to `get` it | everybody |
+//! | `/configz`, `/flagz`, `/statusz` | callers allowed to `get` it | callers on this host or in this pod |
+//! | reasons in `/livez`, `/readyz`, `/healthz` | callers allowed to `get` e.g. `/readyz/*` | the same as `/configz` |
 //!
-//! On this host or in this pod is who comes from 127.0.0.1 or `::1`. So does `kubectl port-forward`, which the API server has
-//! allowed. Other addresses of 127.0.0.0/8 do not count: a service mesh comes from one of them with the requests of others.
+//! "On this host or in this pod" means from 127.0.0.1 or `::1`. `kubectl port-forward` comes from there too, allowed by
+//! the API server. Other addresses of 127.0.0.0/8 do not count: a service mesh forwards other callers' requests from
+//! one of them.
 //!
-//! It must answer a kubelet under any load and cannot be held up: a connection carries one request and is cut
-//! after five seconds, whatever it does meanwhile (TLS, headers, reading the answer). Where 64 are open, the oldest makes
-//! room for a new one: a probe asks at once, and who holds connections open has had its time.
+//! The server must answer a kubelet under any load, and clients cannot hold it up: a connection carries one request and
+//! is cut after five seconds, whatever it is doing (TLS, headers, reading the answer). If 64 connections are open, a
+//! new one replaces the oldest: a probe sends its request at once, and the oldest has had its time.
 
 mod authorization;
 mod routes;
@@ -50,24 +51,24 @@ use crate::readiness::{Liveness, Readiness};
 use crate::tls_files;
 pub use crate::tls_files::TlsPaths;
 
-/// A request has no more headers than this, in bytes; the least that hyper takes.
+/// Most bytes of a request's headers; the least that hyper accepts.
 const READ_BUFFER: usize = 8 * 1024;
-/// Connections that wait to be accepted, at most.
+/// Most connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
-/// How long to wait after `accept` failed, most likely for want of file descriptors.
+/// Pause after `accept` failed, most likely for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_secs(1);
-/// How long the answers that are under way may take when the server stops.
+/// Time for the answers in progress when the server stops.
 const STOP_GRACE: Duration = Duration::from_secs(1);
 
 /// Why the admin server cannot start. The messages name the file or the address.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address is in use, not of this machine, or needs a right that the process lacks.
+    /// The address is in use, not on this machine, or needs a privilege that the process lacks.
     #[error("bind the admin server to {addr}")]
     Bind {
-        /// The address asked for.
+        /// The requested address.
         addr: SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The certificate and its key cannot be used.
@@ -78,48 +79,48 @@ pub enum Error {
     SelfSigned(#[source] BoxError),
 }
 
-/// With which certificate the server speaks TLS.
+/// The certificate for TLS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Certificate {
     /// The one in these files, read again when they change.
     Files(TlsPaths),
-    /// One of its own, made at the start. It hides what is said; whom it is said to, nobody can check.
+    /// Self-signed, generated at startup: encrypts, but does not authenticate the server.
     SelfSigned,
 }
 
-/// How much the clients may ask for.
+/// Limits on clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How long a connection may last, from being accepted to the last byte of the answer. 5 s by default.
+    /// Longest time for a connection, from accept to the last byte of the answer. 5 s by default.
     pub request: Duration,
-    /// How many connections may be open. 64 by default.
+    /// Most open connections. 64 by default.
     pub connections: usize,
-    /// The TLS files are looked at when a connection comes, at most this often. 5 s by default.
+    /// The TLS files are checked when a connection arrives, at most this often. 5 s by default.
     pub tls_check: Duration,
 }
 
-/// What the endpoints show.
+/// The data behind the endpoints.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// `/metrics`.
+    /// For `/metrics`.
     pub registry: Registry,
-    /// `/readyz`.
+    /// For `/readyz`.
     pub readiness: Readiness,
-    /// `/livez` and `/healthz`.
+    /// For `/livez` and `/healthz`.
     pub liveness: Liveness,
-    /// `/flagz` and `/statusz`: whose they are.
+    /// For `/flagz` and `/statusz`: name of the component.
     pub component: &'static str,
-    /// `/configz` and `/flagz`: the effective configuration, secrets masked ([`crate::config::effective`]).
+    /// For `/configz` and `/flagz`: the effective configuration, secrets masked ([`crate::config::effective`]).
     pub config: Value,
-    /// `/version` and `/statusz`.
+    /// For `/version` and `/statusz`.
     pub build: Build,
-    /// Who says who may read what, if anybody does.
+    /// Decides who may read what; `None`: the column "without" of the [table](self).
     pub authorizer: Option<Authorizer>,
-    /// `/version`: the minor versions of Kubernetes that the controller works with, such as `1.37`.
+    /// For `/version`: the minor versions of Kubernetes that the controller works with, such as `1.37`.
     pub kubernetes_versions: &'static [&'static str],
 }
 
-/// A server that is bound to its address and serves nobody yet.
+/// A server that is bound to its address but does not serve yet.
 #[derive(Debug)]
 pub struct AdminServer {
     listener: TcpListener,
@@ -140,7 +141,7 @@ impl Default for Limits {
 }
 
 impl AdminServer {
-    /// Takes `addr` (port 0: any free one) and loads the certificate, if there is to be one.
+    /// Binds to `addr` (port 0: any free one) and loads the certificate, if one is configured.
     pub async fn bind(
         addr: SocketAddr,
         certificate: Option<Certificate>,
@@ -164,14 +165,14 @@ impl AdminServer {
         })
     }
 
-    /// The address that it is bound to, with the port that was taken.
+    /// The bound address, with the actual port.
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
 
-    /// Serves until `stop` completes, then lets the answers that are under way finish, for a second at most.
+    /// Serves until `stop` completes, then lets answers in progress finish, for a second at most.
     ///
-    /// Nothing that a client does ends it.
+    /// Nothing that a client does ends the server.
     pub async fn serve(self, state: State, stop: impl Future<Output = ()>) {
         let Self {
             listener,
@@ -193,7 +194,7 @@ impl AdminServer {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    // The ended ones that are not reaped yet do not count.
+                    // Connections that have ended but are not reaped do not count.
                     while connections.try_join_next().is_some() {}
                     by_age.retain(|connection: &AbortHandle| !connection.is_finished());
                     while by_age.len() >= limits.connections
@@ -214,7 +215,7 @@ impl AdminServer {
                         }
                     }));
                 }
-                // The client's own doing.
+                // Caused by the client.
                 Err(error)
                     if matches!(
                         error.kind(),
@@ -234,7 +235,7 @@ impl AdminServer {
     }
 }
 
-/// `[::]` is every address, also of IPv4, whatever the system's default for that is; without IPv6 it is `0.0.0.0`.
+/// Binds `[::]` to every address, IPv4 included, whatever the system's default; without IPv6, binds `0.0.0.0`.
 fn listen(addr: SocketAddr) -> io::Result<TcpListener> {
     match bind(addr) {
         Err(error) if addr.ip() == Ipv6Addr::UNSPECIFIED => {
@@ -279,9 +280,9 @@ where
         router.clone().oneshot(request)
     });
     http1::Builder::new()
-        // Probes and scrapes come further apart than a connection lasts.
+        // Probes and scrapes are further apart than a connection lasts.
         .keep_alive(false)
-        // The whole connection has a limit.
+        // The connection as a whole has a limit.
         .header_read_timeout(None)
         .max_buf_size(READ_BUFFER)
         .serve_connection(TokioIo::new(stream), service)

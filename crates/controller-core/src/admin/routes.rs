@@ -1,4 +1,4 @@
-//! What is answered to which request.
+//! The routes of the admin server.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const PATHS: [&str; 8] = [
 ];
 const METRICS: &str = "/metrics";
 
-/// What the handlers know.
+/// State of the handlers.
 struct Served {
     state: State,
     clock: Clock,
@@ -47,7 +47,7 @@ pub(super) fn router(state: State, clock: Clock) -> Router {
         .route("/configz", get(configz))
         .route("/flagz", get(flagz))
         .route("/statusz", get(statusz))
-        // Of the routes above alone: kubelets show no token.
+        // Only for the routes above: kubelets send no token.
         .route_layer(middleware::from_fn_with_state(Arc::clone(&served), authorized))
         .route("/livez", get(livez))
         .route("/healthz", get(healthz))
@@ -58,7 +58,7 @@ pub(super) fn router(state: State, clock: Clock) -> Router {
         .with_state(served)
 }
 
-/// Nothing here takes a body or changes anything, and no answer is worth keeping.
+/// No route takes a body or changes anything, and no answer may be cached.
 async fn read_only(request: Request<Body>, next: Next) -> Response {
     let mut response = if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let allow = [(ALLOW, "GET, HEAD")];
@@ -84,7 +84,7 @@ async fn authorized(Shared(served): Shared<Arc<Served>>, request: Request<Body>,
     }
 }
 
-/// Who asks, and how.
+/// The caller, and the request's verb.
 struct Asker {
     peer: IpAddr,
     token: Option<String>,
@@ -101,7 +101,7 @@ impl Asker {
         }
     }
 
-    /// Whom the API server lets read the path; where it is not asked, who is on this host.
+    /// Allows what the API server allows the caller; without an authorizer, allows callers on this host.
     async fn may_read(&self, state: &State, path: &str) -> Result<(), Refusal> {
         match &state.authorizer {
             Some(authorizer) => {
@@ -138,7 +138,8 @@ async fn readyz(Shared(served): Shared<Arc<Served>>, request: Request<Body>) -> 
     health("readyz", served.state.readiness.report(), &served.state, request).await
 }
 
-/// The reasons are for who may read each check; the path itself everybody may, by `system:public-info-viewer`.
+/// Shows reasons to callers who may read the single checks; everybody may read the path itself, by
+/// `system:public-info-viewer`.
 async fn health(endpoint: &str, report: Report, state: &State, request: Request<Body>) -> Response {
     let asker = Asker::of(&request);
     let verbose = asks_for_details(request.uri());
@@ -157,7 +158,7 @@ async fn health(endpoint: &str, report: Report, state: &State, request: Request<
     (status, report.text(endpoint, verbose)).into_response()
 }
 
-/// `?verbose`, with or without a value, as the API server takes it.
+/// True for `?verbose`, with or without a value, as in the API server.
 fn asks_for_details(uri: &Uri) -> bool {
     uri.query()
         .unwrap_or_default()

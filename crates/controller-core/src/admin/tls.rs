@@ -1,4 +1,4 @@
-//! The handshake, with the certificate that is in its files now, or with one of the process' own.
+//! The TLS handshake, with the certificate in the files at that time or with a self-signed one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(super) enum Tls {
     SelfSigned(Arc<ServerConfig>),
 }
 
-/// Whom a self-signed certificate names; its clients cannot check it. Source: controller-runtime.
+/// Name in a self-signed certificate; clients cannot verify it. Source: controller-runtime.
 const SELF_SIGNED_NAME: &str = "localhost";
 
 impl Tls {

@@ -1,7 +1,7 @@
 //! `/flagz` and `/statusz`, as Kubernetes' own components show them.
 //!
-//! Sources: `k8s.io/apiserver`, `pkg/server/flagz` and `pkg/server/statusz`. There the separator of the text is drawn for
-//! each answer, so that nobody parses it; here it is always the same one of those.
+//! Sources: `k8s.io/apiserver`, `pkg/server/flagz` and `pkg/server/statusz`. They draw the separator of the text anew
+//! for each answer, so that nobody parses the text; here it is always the same one of theirs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,35 +13,34 @@ use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// The group and the version of the structured answers.
+/// Group and version of the structured answers.
 const GROUP: &str = "config.k8s.io";
 const VERSION: &str = "v1beta1";
 
 const WARNING: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility \
                        guarantees and is for debugging purposes only.";
 
-/// What one of the endpoints answers, in both forms.
+/// The answer of one endpoint, in both forms.
 pub(super) struct Page {
     kind: &'static str,
     text: String,
     object: Value,
 }
 
-/// A form of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Text,
     Json,
 }
 
-/// The flags of `component` that have these values.
+/// `/flagz`: the flags of `component` with their values.
 pub(super) fn flagz(component: &str, flags: &BTreeMap<String, String>) -> Page {
     let lines = flags.iter().map(|(name, value)| format!("{name}={value}\n"));
     let text = lines.collect::<String>();
     Page::new("Flagz", component, &text, json!({ "flags": flags }))
 }
 
-/// Since when `component` runs, which version of it, and where it tells more.
+/// `/statusz`: start time, version and other paths of `component`.
 pub(super) fn statusz(
     component: &str,
     started: Timestamp,
@@ -79,7 +78,7 @@ impl Page {
         }
     }
 
-    /// In the form that the caller asks for, or what there is instead.
+    /// The answer in a form that the caller accepts, or the refusal.
     pub(super) fn answer(self, headers: &HeaderMap) -> Response {
         let accept = headers.get_all(ACCEPT).iter();
         let accept: Vec<_> = accept.filter_map(|value| value.to_str().ok()).collect();
@@ -96,7 +95,7 @@ impl Page {
     }
 }
 
-/// The first form that `accept` takes; the text where it takes anything. An object is only for who names its kind.
+/// The first form that `accept` names; text if anything is accepted. JSON only if `accept` names its kind.
 fn form(accept: &str, kind: &str) -> Option<Form> {
     if accept.trim().is_empty() {
         return Some(Form::Text);

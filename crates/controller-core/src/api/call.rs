@@ -1,4 +1,4 @@
-//! One request of a controller: under a term, classified, and with missing permissions made visible.
+//! One request of a controller: sent under a term, classified, with missing permissions made visible.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,53 +15,53 @@ use crate::error::Chain;
 use crate::leader::{LeaseLost, Term};
 use crate::log_throttle::LogThrottle;
 
-/// How often one missing right is named in the log.
+/// Least time between two log lines about the same missing permission.
 const NAMED_EVERY: Duration = Duration::from_mins(1);
 
-/// What is asked of the API server, for messages.
+/// Describes a request to the API server, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// The verb.
+    /// The verb as RBAC sees the request.
     pub verb: Verb,
     /// The resource as RBAC spells it: `nodes`, `pods/status`, `poddisruptionbudgets.policy`.
     pub resource: &'static str,
-    /// The object, or what the list selects; may be empty.
+    /// The object's name, or what the list selects; may be empty.
     pub target: String,
 }
 
-/// A request that did not succeed.
+/// A request that failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallFailed {
-    /// The API server refused it, or no answer came.
+    /// The API server refused the request, or no answer came.
     #[error("{call}: {message}")]
     Answered {
-        /// What was asked.
+        /// The request.
         call: Call,
-        /// What the answer means.
+        /// The classified answer.
         outcome: Outcome,
         /// The HTTP status code; `None` where no answer came.
         code: Option<u16>,
-        /// The server's words, or the transport's.
+        /// The text of the server's `Status`, or of the transport's error.
         message: String,
     },
     /// The lease was lost before the answer came; the request was dropped.
     #[error("{call}: the lease was lost")]
     LeaseLost {
-        /// What was asked.
+        /// The request.
         call: Call,
-        /// Whether the request may have reached the server.
+        /// Says whether the request may have reached the server.
         source: LeaseLost,
     },
 }
 
-/// Makes a controller's requests and remembers which permissions were found missing.
+/// Sends a controller's requests and remembers which permissions were found missing.
 #[derive(Clone, Debug)]
 pub struct Caller {
     clock: Clock,
     missing: Arc<Mutex<Missing>>,
 }
 
-/// The messages of missing permissions, by verb and resource.
+/// Messages about missing permissions, by verb and resource.
 #[derive(Clone, Debug, Default)]
 struct Missing {
     messages: BTreeMap<(&'static str, &'static str), String>,
@@ -69,7 +69,7 @@ struct Missing {
 }
 
 impl Call {
-    /// What is asked, of any object: `patch pods/status`.
+    /// Verb and resource without the object: `patch pods/status`.
     pub fn kind(&self) -> String {
         format!("{} {}", self.verb.as_str(), self.resource)
     }
@@ -86,19 +86,19 @@ impl fmt::Display for Call {
 }
 
 impl CallFailed {
-    /// What was asked.
+    /// The request that failed.
     pub const fn call(&self) -> &Call {
         match self {
             Self::Answered { call, .. } | Self::LeaseLost { call, .. } => call,
         }
     }
 
-    /// Whether there is nothing left to write to: the object is gone, or another has its name.
+    /// True if nothing is left to write to: the object is gone, or another object has its name.
     pub fn is_gone(&self) -> bool {
         matches!(self.outcome(), Outcome::Gone | Outcome::Done)
     }
 
-    /// The HTTP status code of the answer; `None` where none came.
+    /// The HTTP status code of the answer; `None` if no answer came.
     pub const fn code(&self) -> Option<u16> {
         match self {
             Self::Answered { code, .. } => *code,
@@ -106,7 +106,7 @@ impl CallFailed {
         }
     }
 
-    /// What the failure means; a lost lease leaves the fate of the write open.
+    /// The meaning of the failure; a lost lease leaves the fate of the write open.
     pub fn outcome(&self) -> Outcome {
         match self {
             Self::Answered { outcome, .. } => outcome.clone(),
@@ -114,7 +114,7 @@ impl CallFailed {
         }
     }
 
-    /// Whether the server may have carried the write out all the same.
+    /// True if the server may have carried out the write even so.
     pub fn fate_unknown(&self) -> bool {
         matches!(
             self.outcome(),
@@ -125,7 +125,7 @@ impl CallFailed {
         )
     }
 
-    /// The closed set of reasons, for metric labels and events.
+    /// One of a closed set of reasons, for metric labels and events.
     pub fn reason(&self) -> &'static str {
         match self {
             Self::LeaseLost { .. } => "LeaseLost",
@@ -143,7 +143,7 @@ impl CallFailed {
 }
 
 impl Caller {
-    /// Nothing is known to be missing.
+    /// A caller that knows of no missing permission.
     pub fn new(clock: Clock) -> Self {
         Self {
             clock,
@@ -151,12 +151,12 @@ impl Caller {
         }
     }
 
-    /// The time that it goes by.
+    /// The clock that the caller uses.
     pub const fn clock(&self) -> &Clock {
         &self.clock
     }
 
-    /// Sends a write, as long as `term` lasts.
+    /// Sends a write; fails with [`CallFailed::LeaseLost`] once `term` ends.
     pub async fn write<T>(
         &self,
         term: &Term,
@@ -169,7 +169,7 @@ impl Caller {
         }
     }
 
-    /// Sends a read; reads need no term.
+    /// Sends a read, which needs no term.
     pub async fn read<T>(
         &self,
         call: Call,
@@ -179,7 +179,8 @@ impl Caller {
         self.judge(call, answer)
     }
 
-    /// The permissions that the last request for them found missing, one line each, for `/readyz?verbose`.
+    /// The permissions that were missing in the latest request for each, one line per verb and resource, for
+    /// `/readyz?verbose`.
     pub fn missing_permissions(&self) -> Vec<String> {
         self.missing.lock().messages.values().cloned().collect()
     }
@@ -229,7 +230,7 @@ impl Caller {
     }
 }
 
-/// The server's words, else the transport's chain; kube's own text repeats the whole answer twice.
+/// The server's message, or the transport's chain of errors; kube's own text repeats the whole answer twice.
 fn text_of(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),

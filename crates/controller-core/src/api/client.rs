@@ -1,4 +1,4 @@
-//! Which API server, with whose credentials (`--kubeconfig`, `--context`), as one [`Http`].
+//! Chooses the API server and the credentials (`--kubeconfig`, `--context`) and makes one [`Http`] of them.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,26 +18,26 @@ use crate::clock::Clock;
 use crate::config::redacted;
 use crate::tls_files::{self, pem_fault};
 
-/// How long a connection may take to come up.
+/// Longest time to establish a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Why there is no client.
+/// Why no client could be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// `--kubeconfig` names a file that cannot be read.
     #[error("cannot read kubeconfig {}", path.display())]
     Unreadable {
-        /// As given.
+        /// The path as given.
         path: PathBuf,
-        /// From the file system.
+        /// The file system's error.
         source: std::io::Error,
     },
-    /// The kubeconfig does not parse, or names something that it does not hold.
+    /// The kubeconfig does not parse, or names an entry that it does not hold.
     #[error("cannot use kubeconfig {}", path.display())]
     Kubeconfig {
-        /// As given or found.
+        /// The path as given or found.
         path: PathBuf,
-        /// From the kubeconfig loader.
+        /// The kubeconfig loader's error.
         source: Box<KubeconfigError>,
     },
     /// Neither a service account nor a kubeconfig.
@@ -54,24 +54,24 @@ pub enum Error {
     /// The client certificate or its key, inline in the kubeconfig or from its `exec` plugin, is not PEM.
     #[error("cannot take the client certificate and its key from the kubeconfig: {why}")]
     NotPem {
-        /// What is wrong with it, without a word of it.
+        /// The defect, quoting none of the content.
         why: &'static str,
     },
-    /// There is a proxy before the API server, in the kubeconfig or in the environment.
+    /// The kubeconfig or the environment sets a proxy for the API server.
     #[error(
         "cannot reach the API server through the proxy {proxy}: name the API server in $NO_PROXY, or take proxy-url out \
          of the kubeconfig"
     )]
     Proxy {
-        /// Its URL, without user and password.
+        /// The proxy's URL, without user and password.
         proxy: String,
     },
-    /// The connection cannot be set up from a configuration that was read.
+    /// The configuration was read, but no connection can be set up from it.
     #[error("cannot set up the connection to {url}")]
     Setup {
         /// The API server's URL.
         url: String,
-        /// From the client.
+        /// The client's error.
         source: Box<kube::Error>,
     },
 }
@@ -79,27 +79,27 @@ pub enum Error {
 /// Settings of the client.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    /// `--kubeconfig`; none: in-cluster, else `$KUBECONFIG`, else `~/.kube/config`.
+    /// `--kubeconfig`; `None`: in-cluster, else `$KUBECONFIG`, else `~/.kube/config`.
     pub kubeconfig: Option<PathBuf>,
-    /// `--context`; none: the kubeconfig's current one.
+    /// `--context`; `None`: the kubeconfig's current context.
     pub context: Option<String>,
-    /// Client-side limits.
+    /// `--kube-api-qps` and `--kube-api-burst`.
     pub limits: Limits,
     /// `name/version`; the part before the slash becomes the field manager of our writes.
     pub user_agent: String,
 }
 
-/// The client and what the caller may want to know of it.
+/// A client with what its user needs to know about it.
 pub struct Connection {
-    /// Every request of it passes [`limited`].
+    /// Sends every request through [`limited`].
     pub http: Http,
     /// The API server's URL, for logs.
     pub url: String,
-    /// The permits of its limits.
+    /// The permits of the client's limits.
     pub permits: Permits,
 }
 
-/// Makes a client; sends nothing yet, so an API server that is down is no error (CORE-12).
+/// Makes a client. Sends nothing yet, so an API server that is down is no error (CORE-12).
 pub async fn connect(
     options: &ConnectOptions,
     clock: &Clock,
@@ -194,7 +194,7 @@ async fn from_kubeconfig(
         .await
         .map_err(|error| unusable(path, error))?;
     config.root_cert_file = authority;
-    // kube takes the one of the environment, too, but not what $NO_PROXY excepts.
+    // kube also takes a proxy from the environment, but ignores $NO_PROXY.
     let is_excepted = || Matcher::from_env().intercept(&config.cluster_url).is_none();
     if let Some(proxy) = &config.proxy_url
         && (names_proxy || !is_excepted())
@@ -214,8 +214,8 @@ fn cluster<'a>(kubeconfig: &'a Kubeconfig, context: Option<&str>) -> Option<&'a 
     cluster.cluster.as_ref()
 }
 
-/// The file of the CA bundle; none where its data are inline. kube reads it again only where it knows the file, and
-/// it keeps the file in mind only in a cluster.
+/// The file of the CA bundle; `None` if the bundle is inline. kube rereads the bundle only if `root_cert_file` is set,
+/// and sets it only in a cluster.
 fn authority_file(cluster: &Cluster) -> Option<PathBuf> {
     match &cluster.certificate_authority_data {
         Some(_) => None,

@@ -1,6 +1,6 @@
-//! A client certificate that is replaced in its files while the process runs (CORE-13).
+//! A client certificate whose files are replaced while the process runs (CORE-13).
 //!
-//! What a process uses without a restart, and who takes it:
+//! Credentials that the process takes up without a restart, and the code that does so:
 //!
 //! | credential | taken | by |
 //! |---|---|---|
@@ -9,14 +9,14 @@
 //! | CA bundle of a service account, `certificate-authority` | within 1 min, by new connections | kube |
 //! | `client-certificate` with `client-key` | within 10 s | this module |
 //!
-//! Anything else is read once, at the start: the kubeconfig itself with the data inline in it, and a certificate that
-//! an `exec` plugin gives.
+//! Everything else is read once, at the start: the kubeconfig itself with its inline data, and a certificate from an
+//! `exec` plugin.
 //!
-//! kube reads a client certificate once, and the API server checks it at every request, not only when the connection
-//! comes up: on a connection of before, requests fail as soon as the certificate of before expires. So a new pair
-//! makes a new [`Http`], with connections of its own. The old one closes its connections as soon as nothing is under
-//! way on them. A watch is checked when it begins, so it goes on over the old connection; kube ends it within five
-//! minutes, and the next one goes the new way.
+//! kube reads a client certificate once. The API server checks the certificate at every request, not only when the
+//! connection is made: on an old connection, requests fail as soon as the old certificate expires. So a new pair makes
+//! a new [`Http`] with its own connections. The old one closes its connections once they are idle. A watch is checked
+//! when it begins, so it goes on over the old connection; kube ends the watch within five minutes, and the next watch
+//! uses the new connection.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -36,11 +36,10 @@ use super::transport;
 use crate::clock::Clock;
 use crate::tls_files::{self, Pem, Reloading, TlsPaths};
 
-/// The files are looked at when a request is made, at most this often.
+/// The files are checked when a request is made, at most this often.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// The files that a client certificate is read from; none where there is no such certificate, or data inline, which
-/// go first.
+/// The files of the client certificate; `None` if there is no such certificate, or if inline data take precedence.
 pub(super) fn client_certificate_files(auth: &AuthInfo) -> Option<TlsPaths> {
     if auth.client_certificate_data.is_some() || auth.client_key_data.is_some() {
         return None;
@@ -51,7 +50,7 @@ pub(super) fn client_certificate_files(auth: &AuthInfo) -> Option<TlsPaths> {
     })
 }
 
-/// The way to the API server of `config` with the client certificate that is in `paths` at the time of each request.
+/// Sends to the API server of `config`, with the client certificate that `paths` hold at the time of each request.
 pub(super) async fn reloading(
     config: kube::Config,
     paths: TlsPaths,
@@ -76,7 +75,7 @@ pub(super) async fn reloading(
     }))
 }
 
-/// Notes when the client certificate expires that is inline in the kubeconfig, if there is one.
+/// Records when the client certificate inline in the kubeconfig expires, if there is one.
 pub(super) fn note_inline_expiry(auth: &AuthInfo, metrics: &RequestMetrics) {
     let pem = auth.client_certificate_data.as_ref();
     let pem = pem.and_then(|data| STANDARD.decode(data).ok());
@@ -90,7 +89,7 @@ fn note_expiry(certificate: Option<&CertificateDer<'_>>, metrics: &RequestMetric
     }
 }
 
-/// The pair inline, so that kube takes the very bytes that were looked at, and not those of a moment later.
+/// Puts the pair inline, so that kube uses the very bytes that were checked, not what the files hold a moment later.
 fn with_identity(mut config: kube::Config, pem: &Pem) -> kube::Config {
     config.auth_info.client_certificate_data = Some(STANDARD.encode(&pem.cert));
     config.auth_info.client_key_data = Some(STANDARD.encode(&pem.key).into());

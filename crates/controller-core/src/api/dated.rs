@@ -1,4 +1,4 @@
-//! What an answer says besides its body: the API server's time.
+//! Reads of an answer's body, `Status` and `Date`.
 
 use http::header::DATE;
 use http::{HeaderMap, Response};
@@ -10,10 +10,10 @@ use kube::core::Status;
 use super::http::{AnswerBody, error_of};
 use crate::informer::protobuf;
 
-/// How far the API server's clock may be behind ours before it counts: its `Date` has whole seconds.
+/// How far the API server's clock may be behind ours before the difference counts: its `Date` has whole seconds.
 pub const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_secs(1);
 
-/// The whole body of a success; the error that any other answer is.
+/// The whole body of a success; any other answer becomes an error.
 pub(crate) async fn body_of(response: Response<AnswerBody>) -> kube::Result<bytes::Bytes> {
     let code = response.status();
     let body = response.into_body().collect().await.map_err(error_of)?.to_bytes();
@@ -27,8 +27,8 @@ pub(crate) async fn body_of(response: Response<AnswerBody>) -> kube::Result<byte
     Err(kube::Error::Api(Box::new(status)))
 }
 
-/// The `Status` that is the answer to a failure, in either encoding. Any other JSON, as proxies answer it, reads as one
-/// without a code.
+/// The `Status` in the body of a failure, in either encoding. Other JSON, such as a proxy's, has no code and gives
+/// `None`.
 pub(crate) fn status_of(body: &[u8]) -> Option<Status> {
     let status: Option<Status> = if protobuf::is_enveloped(body) {
         protobuf::read_status(body).ok()

@@ -1,15 +1,15 @@
-//! When a certificate expires: as much of X.509 as that takes (RFC 5280, 4.1). Whether it is sound, the TLS library says.
+//! When a certificate expires: as much of X.509 as that takes (RFC 5280, 4.1). The TLS library checks its validity.
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 
-/// The tag of the version, which old certificates do not have.
+/// Tag of the version, which old certificates lack.
 const VERSION: u8 = 0xa0;
-/// That of a time with two digits for the year, for 1950 to 2049.
+/// Tag of a time with a two-digit year, for 1950 to 2049.
 const UTC_TIME: u8 = 0x17;
 
-/// The end of the validity of a certificate in DER; none where it has no end, or is no certificate.
+/// The end of validity (`notAfter`) of a certificate in DER; `None` if it has no end or does not parse.
 pub(super) fn not_after(certificate: &[u8]) -> Option<Timestamp> {
     let (_, certificate, _) = element(certificate)?;
     let (_, to_be_signed, _) = element(certificate)?;
@@ -17,7 +17,7 @@ pub(super) fn not_after(certificate: &[u8]) -> Option<Timestamp> {
     if rest.first() == Some(&VERSION) {
         rest = element(rest)?.2;
     }
-    // Serial number, algorithm and issuer.
+    // Skips serial number, algorithm and issuer.
     for _ in 0..3 {
         rest = element(rest)?.2;
     }
@@ -34,7 +34,7 @@ pub(super) fn not_after(certificate: &[u8]) -> Option<Timestamp> {
     Some(time.to_zoned(TimeZone::UTC).ok()?.timestamp())
 }
 
-/// The tag and the content of the first element of `der`, and what follows it.
+/// Splits `der` into tag and content of its first element, and the rest.
 fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[tag, short], rest) = der.split_first_chunk()?;
     let (length, rest) = if short < 0x80 {
@@ -74,7 +74,7 @@ mod tests {
         assert_eq!(not_after(&until(year)), expected);
     }
 
-    /// As RFC 5280 has it for a certificate without an end.
+    /// RFC 5280 spells "no end" this way.
     #[test]
     fn a_certificate_without_an_end_has_none() {
         let mut params = CertificateParams::default();

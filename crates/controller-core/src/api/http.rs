@@ -1,4 +1,4 @@
-//! A request on its way to the API server, and its answer.
+//! Sends requests to the API server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,23 +12,23 @@ use http_body_util::{BodyExt, Full};
 use kube::client::Body;
 use tower::{BoxError, Service, ServiceExt, service_fn};
 
-/// The body of an answer.
+/// The body of an answer, not yet read.
 pub type AnswerBody = UnsyncBoxBody<Bytes, BoxError>;
 
-/// Sends requests, each on the task of who asks: no other task stands between, as in a [`kube::Client`]. Cheap to clone;
-/// clones share the connections.
+/// Sends each request on the caller's task, with no task in between, unlike a [`kube::Client`]. Cheap to clone; clones
+/// share the connections.
 #[derive(Clone)]
 pub struct Http(Arc<Way>);
 
 type Way = dyn Fn(Request<Body>) -> Sending + Send + Sync;
 pub(super) type Sending = BoxFuture<'static, kube::Result<Response<AnswerBody>>>;
 
-/// In the extensions of a request: it goes over connections that the others do not use.
+/// Request extension: use connections that no other request uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Aside;
 
 impl Http {
-    /// Sends by `service`, which is cloned for each request.
+    /// Sends through `service`, which is cloned for each request.
     pub fn new<S, B>(service: S) -> Self
     where
         S: Service<Request<Body>, Response = Response<B>, Error: Into<BoxError>>,
@@ -46,17 +46,18 @@ impl Http {
         })
     }
 
-    /// Sends each request as `way` says.
+    /// Sends each request through `way`.
     pub(super) fn by(way: impl Fn(Request<Body>) -> Sending + Send + Sync + 'static) -> Self {
         Self(Arc::new(way))
     }
 
-    /// Sends a request; an answer of any status is one.
+    /// Sends a request; an answer with any status is `Ok`.
     pub async fn send(&self, request: Request<Body>) -> kube::Result<Response<AnswerBody>> {
         (self.0)(request).await
     }
 
-    /// The same API server over connections of its own, so that whoever polls those of the others holds none of these up.
+    /// Sends to the same API server over separate connections, so that callers who poll the shared ones slowly cannot
+    /// hold these up.
     #[must_use]
     pub fn aside(&self) -> Self {
         let Self(way) = self.clone();
@@ -66,8 +67,8 @@ impl Http {
         })
     }
 
-    /// The same as a client, for what is written to kube's interface. A task of its own hands the requests on: of the
-    /// runtime in which this is called.
+    /// A [`kube::Client`] over this, for code written to kube's interface. It spawns a task on the current runtime that
+    /// forwards the requests.
     pub fn client(&self) -> kube::Client {
         let http = self.clone();
         let service = service_fn(move |request| (http.0)(request));
@@ -75,7 +76,7 @@ impl Http {
     }
 }
 
-/// A client of a test.
+/// For the client of a test.
 impl From<kube::Client> for Http {
     fn from(client: kube::Client) -> Self {
         Self::new(service_fn(move |request| {
@@ -91,14 +92,14 @@ impl fmt::Debug for Http {
     }
 }
 
-/// A body that is there.
+/// A body that is already complete.
 pub(super) fn whole(bytes: impl Into<Bytes>) -> AnswerBody {
     Full::new(bytes.into())
         .map_err(|never| match never {})
         .boxed_unsync()
 }
 
-/// What kube makes of it: a layer may have failed with kube's own.
+/// The error as kube's type: a layer may have failed with kube's own.
 pub(super) fn error_of(error: BoxError) -> kube::Error {
     match error.downcast::<kube::Error>() {
         Ok(error) => *error,

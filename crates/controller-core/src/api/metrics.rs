@@ -1,5 +1,5 @@
 //! client-go's request metrics (CORE-9), under client-go's names and buckets
-//! (`component-base/metrics/prometheus/restclient`), and what the API server refuses.
+//! (`component-base/metrics/prometheus/restclient`), and counts of refused requests.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, 
 
 use crate::metrics::register;
 
-/// Answers that refuse a request.
+/// Status codes that refuse a request.
 const REFUSALS: [StatusCode; 2] = [StatusCode::UNAUTHORIZED, StatusCode::FORBIDDEN];
-/// The methods of the client.
+/// The methods that the client uses.
 const METHODS: [Method; 5] = [
     Method::DELETE,
     Method::GET,
@@ -20,22 +20,22 @@ const METHODS: [Method; 5] = [
     Method::PUT,
 ];
 
-/// Counts and times every request of the client, and counts those that are refused.
+/// Counts and times every request of the client, and counts the refused ones.
 #[derive(Clone, Debug)]
 pub struct RequestMetrics {
     requests: IntCounterVec,
     refused: IntCounterVec,
     duration: HistogramVec,
     wait: HistogramVec,
-    /// Without labels. As a vector it is not shown before it is set.
+    /// A vector without labels, so that it is hidden until it is set.
     certificate: IntGaugeVec,
 }
 
-/// In seconds.
+/// Upper bounds in seconds.
 const BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
 
 impl RequestMetrics {
-    /// Makes the families and registers them.
+    /// Makes the families and registers them; fails if the registry already has one of them.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let requests = IntCounterVec::new(
             Opts::new(
@@ -64,7 +64,7 @@ impl RequestMetrics {
             ),
             &[],
         );
-        // Those that are not there before they count are not seen to grow.
+        // `increase()` misses the first count of a series that did not exist before.
         for code in &REFUSALS {
             for method in &METHODS {
                 refused.with_label_values(&[code.as_str(), method.as_str()]);
@@ -85,21 +85,21 @@ impl RequestMetrics {
         })
     }
 
-    /// Notes when the client certificate expires that is used from now on.
+    /// Records when the client certificate in use expires.
     pub fn certificate_expires(&self, at: Timestamp) {
         self.certificate
             .with_label_values::<&str>(&[])
             .set(at.as_second());
     }
 
-    /// Notes how long a request has waited for the client-side limit.
+    /// Records how long a request has waited for the client-side limit.
     pub(super) fn observe_wait(&self, method: &Method, host: &str, waited: Duration) {
         self.wait
             .with_label_values(&[method.as_str(), host])
             .observe(waited.as_secs_f64());
     }
 
-    /// Notes one finished request; `code` is `<error>` where no answer came, as client-go has it.
+    /// Records a finished request; without an answer, the code is `<error>` as in client-go.
     pub(super) fn observe(&self, method: &Method, host: &str, code: Option<u16>, took: Duration) {
         let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
         self.requests
@@ -110,7 +110,7 @@ impl RequestMetrics {
             .observe(took.as_secs_f64());
     }
 
-    /// Notes an answer that may refuse its request, and is not for a namespace that is being deleted.
+    /// Counts the answer if it refuses its request. Not for requests in a namespace that is being deleted.
     pub(super) fn answered(&self, method: &Method, code: StatusCode) {
         if REFUSALS.contains(&code) {
             self.refused
@@ -120,7 +120,7 @@ impl RequestMetrics {
     }
 }
 
-/// The `host` label for the server at `url`: host and port, no more.
+/// The `host` label for the server at `url`: host and port.
 pub(super) fn host_label(url: &Uri) -> String {
     url.authority()
         .map_or_else(String::new, |authority| match authority.port() {

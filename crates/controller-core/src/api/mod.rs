@@ -1,12 +1,12 @@
-//! How a controller talks to the API server: one client, one set of limits, one classification of answers.
+//! Requests to the API server: one client, one set of limits, one classification of answers.
 //!
-//! - [`client`]: which API server, with whose credentials
+//! - [`client`]: chooses the API server and the credentials
 //! - [`call`]: one request, under a term, classified
-//! - [`credentials`]: a client certificate that is replaced while the process runs; what else is, and by whom
-//! - [`http`]: a request on its way, without a task between who asks and the connection
-//! - [`dated`]: a read that also tells the API server's time
-//! - [`limits`]: the layer every request passes: rate, deadline, `Retry-After`, metrics
-//! - [`outcome`]: what an answer means for the queue
+//! - [`credentials`]: client certificates replaced while the process runs; lists who reloads what
+//! - [`http`]: sends a request without a task between caller and connection
+//! - [`dated`]: reads that also return the API server's time
+//! - [`limits`]: the layers every request passes: rate, deadline, `Retry-After`, metrics
+//! - [`outcome`]: what an answer means for the work queue
 
 pub mod call;
 pub mod client;

@@ -9,57 +9,57 @@ use std::time::Duration;
 use kube::core::Status;
 use kube::core::response::StatusCause;
 
-/// How long a 429 without `Retry-After` asks for.
+/// The wait for a 429 without `Retry-After`.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
-/// The longest wait that counts, whatever the server asks for: work that lies still for hours is work that is lost.
+/// Longest wait that is honoured, whatever the server asks for: work that waits for hours is lost work.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(5);
 
-/// What was asked of the API server.
+/// The kind of request, as RBAC names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
     /// Read one object.
     Get,
-    /// Read many.
+    /// Read a list of objects.
     List,
     /// Follow changes.
     Watch,
-    /// Make an object.
+    /// Create an object.
     Create,
     /// Replace an object.
     Update,
-    /// Change an object.
+    /// Change parts of an object.
     Patch,
-    /// Remove an object.
+    /// Delete an object.
     Delete,
 }
 
-/// What an answer that is not a plain success means.
+/// The meaning of an answer that is not a plain success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Nothing is left to do: the delete found the object gone.
     Done,
-    /// The object is gone, or another one stands under its name: drop the work, not retry it.
+    /// The object is gone, or another object has its name: drop the work instead of retrying.
     Gone,
     /// An object of that name exists already.
     AlreadyExists,
-    /// The object has changed since it was read: look again, then decide again.
+    /// The object has changed since it was read: read again, then decide again.
     Conflict,
-    /// The object would not be valid.
+    /// The object would be invalid.
     Invalid,
     /// The request is not allowed.
     Forbidden(Denial),
-    /// The server asks to wait this long, and has done nothing.
+    /// The server has done nothing and asks to wait this long.
     Throttled(Duration),
-    /// Try again with backoff; the request may or may not have taken effect.
+    /// Retry with backoff; the request may have taken effect.
     Retry {
-        /// Whether the server may have carried out the write although no answer said so.
+        /// True if the server may have carried out the write although no answer said so.
         fate_unknown: bool,
-        /// How long the server asks to wait; zero where it does not ask.
+        /// The wait that the server asks for; zero if it does not ask.
         wait: Duration,
     },
 }
 
-/// Who said no.
+/// The authority that refused a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denial {
     /// The authorizer: a right is missing, for every object of the kind.
@@ -71,7 +71,7 @@ pub enum Denial {
 }
 
 impl Outcome {
-    /// To be tried again, as soon as we like.
+    /// A retry with no wait asked for by the server.
     pub const fn retry(fate_unknown: bool) -> Self {
         let wait = Duration::ZERO;
         Self::Retry { fate_unknown, wait }
@@ -97,17 +97,17 @@ impl Verb {
     }
 }
 
-/// What `error`, the answer to `verb`, means.
+/// The meaning of `error`, the answer to a request with `verb`.
 pub fn classify(verb: Verb, error: &kube::Error) -> Outcome {
     match error {
         kube::Error::Api(status) => classify_status(verb, status),
-        // Nothing was sent: the request could not be built or signed, or nobody took it.
+        // Nothing was sent: the request could not be built or signed.
         kube::Error::BuildRequest(_) | kube::Error::Auth(_) => Outcome::retry(false),
         error => Outcome::retry(verb.writes() && !never_connected(error)),
     }
 }
 
-/// Whether no connection came about, so that nothing was sent.
+/// True if no connection was made, so that nothing was sent.
 pub(crate) fn never_connected(error: &kube::Error) -> bool {
     causes_of(error).any(|cause| {
         let http = cause.downcast_ref::<hyper_util::client::legacy::Error>();
@@ -117,7 +117,7 @@ pub(crate) fn never_connected(error: &kube::Error) -> bool {
     })
 }
 
-/// `error`, what caused it, what caused that.
+/// `error` and its chain of sources.
 pub(crate) fn causes_of<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
@@ -135,7 +135,7 @@ fn classify_status(verb: Verb, status: &Status) -> Outcome {
         422 => Outcome::Invalid,
         403 => Outcome::Forbidden(denial(verb, status)),
         429 => Outcome::Throttled(retry_after(status).unwrap_or(DEFAULT_RETRY_AFTER)),
-        // Whether with the time to stay away or without: a 504 is also the answer to what is carried out a moment later.
+        // With or without `Retry-After`: a 504 also answers a write that is carried out a moment later.
         500.. => Outcome::Retry {
             fate_unknown: verb.writes(),
             wait: retry_after(status).unwrap_or_default(),
@@ -144,7 +144,7 @@ fn classify_status(verb: Verb, status: &Status) -> Outcome {
     }
 }
 
-/// The wait that the server asks for, if any; at most 5 min.
+/// The wait that the server asks for, if any; capped at 5 min.
 pub fn retry_after(status: &Status) -> Option<Duration> {
     let seconds = status.details.as_ref()?.retry_after_seconds;
     let asked = Duration::from_secs(u64::from(seconds));
@@ -155,7 +155,7 @@ fn has_cause_on(status: &Status, field: &str) -> bool {
     causes(status).iter().any(|cause| cause.field == field)
 }
 
-/// A failed uid precondition is a Conflict told apart only by its text.
+/// A failed uid precondition is a Conflict that differs only in its text.
 fn names_other_uid(status: &Status) -> bool {
     status.message.contains("UID in precondition:") || status.message.contains("the UID in the precondition")
 }
@@ -174,7 +174,7 @@ fn denial(verb: Verb, status: &Status) -> Denial {
     }
 }
 
-/// Whether a 403 is for the namespace, which is being deleted.
+/// True if a 403 is due to the namespace, which is being deleted.
 pub(super) fn namespace_terminates(status: &Status) -> bool {
     causes(status)
         .iter()
@@ -193,7 +193,7 @@ mod tests {
 
     /// The write had no effect.
     const REFUSED: Outcome = Outcome::retry(false);
-    /// It may have had one.
+    /// The write may have had an effect.
     const UNKNOWN: Outcome = Outcome::retry(true);
 
     fn answer(status: serde_json::Value) -> kube::Error {

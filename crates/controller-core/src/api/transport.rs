@@ -1,16 +1,16 @@
-//! The connections under a client. kube's own differ in four ways:
+//! The connections under a client. They differ from kube's in four ways:
 //!
 //! - kube leaves Nagle's algorithm on. The first request on a connection then waits until the API server acknowledges
-//!   the end of the handshake, which it puts off: on loopback 51 ms to the first byte of the answer instead of 7. Go's
-//!   clients, and so the built-in loops, do not wait.
-//! - kube speaks HTTP/1.1, which cannot tell a silent watch from a dead connection. Here it is HTTP/2 where the API
-//!   server speaks it, with pings as client-go sends them: a dead connection is noticed within 45 s, also where a load
-//!   balancer goes on acknowledging for a dead server. Over HTTP/1.1 the kernel asks, and a watch that is silent for too
-//!   long ends (`informer/list_watch`).
-//! - Lists go over HTTP/1.1 all the same: over HTTP/2 the API server spends a fifth more CPU on 50,000 pods. They need no
-//!   ping, for they have a deadline.
-//! - A connection on which a request was given up is not used for another one. So a frozen connection costs one
-//!   request its time, and the next one, such as that for the Lease, goes over a new connection.
+//!   the end of the handshake, which the server delays: on loopback 51 ms to the first byte of the answer instead of 7.
+//!   Go's clients, and so the built-in loops, do not wait.
+//! - kube speaks HTTP/1.1, which cannot tell a silent watch from a dead connection. Here HTTP/2 is used if the API
+//!   server speaks it, with pings as client-go sends them: a dead connection is noticed within 45 s, even if a load
+//!   balancer keeps acknowledging for a dead server. Over HTTP/1.1 the kernel probes, and a watch that is silent for
+//!   too long ends (`informer/list_watch`).
+//! - Lists use HTTP/1.1 nevertheless: over HTTP/2 the API server spends a fifth more CPU on 50,000 pods. Lists need no
+//!   ping, because they have a deadline.
+//! - A connection on which a request was given up is not used again. So a frozen connection costs one request its time,
+//!   and the next one, such as a renewal of the Lease, uses a new connection.
 
 use std::time::Duration;
 
@@ -26,19 +26,19 @@ use tower::{BoxError, ServiceBuilder};
 
 use super::http::{Aside, Http};
 
-/// A connection that was silent for so long is asked whether it lives. Source: client-go, `ReadIdleTimeout`.
+/// A connection that was silent for this long is pinged. Source: client-go, `ReadIdleTimeout`.
 const PING_AFTER: Duration = Duration::from_secs(30);
-/// How long its answer may take. Source: client-go, `PingTimeout`.
+/// Longest time for the answer to a ping. Source: client-go, `PingTimeout`.
 const PONG_WITHIN: Duration = Duration::from_secs(15);
-/// The kernel asks so often before it gives a connection up.
+/// Number of probes before the kernel gives a connection up.
 const KERNEL_PROBES: u32 = 3;
-/// How much of an answer may be under way, in bytes.
+/// HTTP/2 flow-control window in bytes: how much of an answer may be in flight.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 * STREAM_WINDOW;
 
 type Connections = HttpClient<TimeoutConnector<HttpsConnector<HttpConnector>>, Body>;
 
-/// The way to the API server of `config`, which names no proxy; its `connect_timeout` is the only one that counts.
+/// Sends to the API server of `config`, which names no proxy; of its timeouts only `connect_timeout` counts.
 pub(super) fn http(config: &Config) -> Result<Http, Error> {
     let lists = connections(config, Version::HTTP_11)?;
     let [aside, others] = [(); 2].map(|()| connections(config, Version::HTTP_2));
@@ -66,7 +66,7 @@ pub(super) fn http(config: &Config) -> Result<Http, Error> {
     Ok(Http::new(service))
 }
 
-/// Whether the request is for a list, as a page or as a stream.
+/// True if the request is for a list, as pages or as a stream.
 fn is_list(request: &Request<Body>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     query
@@ -74,7 +74,7 @@ fn is_list(request: &Request<Body>) -> bool {
         .any(|pair| pair.starts_with("limit=") || pair == "sendInitialEvents=true")
 }
 
-/// Sends over `version`, or over an older one where the API server speaks none other.
+/// Sends over `version`, or an older one if the API server does not speak it.
 fn connections(config: &Config, version: Version) -> Result<Connections, Error> {
     let mut connector = TimeoutConnector::new(https(config, version)?);
     connector.set_connect_timeout(config.connect_timeout);
@@ -88,7 +88,7 @@ fn connections(config: &Config, version: Version) -> Result<Connections, Error> 
         .build(connector))
 }
 
-/// Connects to the host of a URI, with TLS where its scheme says so.
+/// Connects to the host of a URI, with TLS if its scheme says so.
 fn https(config: &Config, version: Version) -> Result<HttpsConnector<HttpConnector>, Error> {
     let mut builder = HttpsConnectorBuilder::new()
         .with_tls_config(config.rustls_client_config()?)
@@ -104,7 +104,7 @@ fn https(config: &Config, version: Version) -> Result<HttpsConnector<HttpConnect
     })
 }
 
-/// Connects to the host of a URI, whether TLS follows or not.
+/// Connects to the host of a URI, with or without TLS to follow.
 fn tcp() -> HttpConnector {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
@@ -116,7 +116,7 @@ fn tcp() -> HttpConnector {
     tcp
 }
 
-/// A request on its way. Dropped before its answer begins, it takes its connection out of use.
+/// A request in flight. Dropped before its answer begins, it takes its connection out of use.
 struct GivenUp(Option<CaptureConnection>);
 
 impl GivenUp {

@@ -1,8 +1,8 @@
 //! Events on objects, as `kubectl describe` shows them: best effort and never on the hot path (CORE-7).
 //!
 //! A [`Recorder`] puts events into a bounded queue and returns; an [`EventSender`] sends them to `events.k8s.io/v1` at
-//! a rate of its own. Repeats become a series of one Event object, as with client-go's `tools/events`. kube's own
-//! recorder is not used: it sends from the caller, writes every repeat, mixes notes up and reads the wall clock.
+//! its own rate. Repeats become a series of one Event object, as with client-go's `tools/events`. kube's own recorder
+//! is not used: it sends from the caller's task, writes every repeat, mixes notes up and reads the wall clock.
 //!
 //! Permissions: `events.k8s.io` events create, patch.
 
@@ -23,8 +23,8 @@ use crate::clock::Clock;
 use crate::meta::{ObjectKey, Uid};
 use crate::metrics::register;
 
-/// Events that may wait to be sent: as many as there are pods in a large cluster, so that a mass eviction is told in full.
-/// They take no memory before they wait.
+/// Most events that may wait to be sent: as many as a large cluster has pods, so that a mass eviction is reported in
+/// full. An empty queue takes no memory.
 pub const QUEUE_LENGTH: usize = 150_000;
 /// The longest note, in bytes. Source: Kubernetes `validation/events.go`, `NoteLengthLimit`.
 pub const NOTE_LENGTH_LIMIT: usize = 1024;
@@ -37,22 +37,22 @@ pub const REPORTING_INSTANCE_LENGTH_LIMIT: usize = 128;
 /// Equal events that come within six minutes of each other are one series.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Event {
-    /// The object.
+    /// The object that the event is about.
     pub regarding: Reference,
-    /// Another object that had a part in it.
+    /// Another object that took part.
     pub related: Option<Reference>,
-    /// Whether something is wrong.
+    /// `type`.
     pub type_: EventType,
-    /// Why, in `PascalCase`; at most 128 bytes.
+    /// Why it happened, in `PascalCase`; at most 128 bytes.
     pub reason: &'static str,
     /// What the controller did or tried, in `PascalCase`; at most 128 bytes.
     pub action: &'static str,
-    /// For people; cut at [`NOTE_LENGTH_LIMIT`].
+    /// Text for people; cut at [`NOTE_LENGTH_LIMIT`].
     pub note: String,
 }
 
-/// An object that an event is about: by this `kubectl describe` finds it. It shares its strings with the object's view, for
-/// thousands may wait.
+/// An object that an event is about, by which `kubectl describe` finds the event. Shares its strings with the object's
+/// view, because thousands may wait.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reference {
     /// `apiVersion`.
@@ -68,13 +68,13 @@ pub struct Reference {
 /// The type of an [`Event`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
-    /// As it should be.
+    /// Nothing is wrong.
     Normal,
-    /// Somebody may want to look.
+    /// Something may need attention.
     Warning,
 }
 
-/// Who reports the events.
+/// The reporter of the events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reporter {
     /// `reportingController`: the name of the controller, a DNS label.
@@ -83,7 +83,7 @@ pub struct Reporter {
     pub instance: String,
 }
 
-/// Takes events from anywhere. Cheap to clone.
+/// Accepts events from any task. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Recorder(Option<Arc<Publisher>>);
 
@@ -94,7 +94,7 @@ struct Publisher {
     metrics: EventMetrics,
 }
 
-/// An event and when it happened.
+/// An event with the time at which it happened.
 #[derive(Debug)]
 struct Occurrence {
     event: Event,
@@ -117,7 +117,7 @@ enum Dropped {
     Stopping,
 }
 
-/// A recorder and the sender that [`EventSender::run`] makes work for it, within `limits`.
+/// A recorder and its sender, which sends within `limits` while [`EventSender::run`] runs.
 pub fn channel(
     reporter: Reporter,
     limits: Limits,
@@ -169,8 +169,7 @@ impl Recorder {
         Self(None)
     }
 
-    /// Queues `event` as happening now. Returns at once; an event for which the queue has no room is dropped and
-    /// counted.
+    /// Queues `event` as happening now. Returns at once; if the queue is full, the event is dropped and counted.
     pub fn publish(&self, mut event: Event) {
         let Some(publisher) = &self.0 else { return };
         event
@@ -189,7 +188,7 @@ impl Recorder {
 }
 
 impl EventMetrics {
-    /// Registers the counters at 0. Fails when `registry` has it already.
+    /// Registers `events_dropped_total`, at 0 for each reason. Fails if `registry` already has it.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let opts = Opts::new("events_dropped_total", "Events that were given up, by reason.");
         let dropped = register(registry, IntCounterVec::new(opts, &["reason"]))?;
@@ -230,7 +229,7 @@ impl Dropped {
 }
 
 impl EventType {
-    /// As in the Event object.
+    /// The type as the Event object spells it.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
@@ -240,7 +239,7 @@ impl EventType {
 }
 
 impl Event {
-    /// All is as it should be with `regarding`.
+    /// A [`Normal`](EventType::Normal) event on `regarding`.
     pub fn normal(
         regarding: Reference,
         reason: &'static str,
@@ -257,7 +256,7 @@ impl Event {
         }
     }
 
-    /// Somebody may want to look at `regarding`.
+    /// A [`Warning`](EventType::Warning) event on `regarding`.
     pub fn warning(
         regarding: Reference,
         reason: &'static str,
@@ -270,7 +269,7 @@ impl Event {
         }
     }
 
-    /// Where the Event object lives: with the object, or in `default` for a cluster-scoped one.
+    /// Namespace of the Event object: that of its object, or `default` for a cluster-scoped object.
     fn namespace(&self) -> &str {
         match self.regarding.key.namespace.as_deref() {
             None | Some("") => "default",

@@ -1,4 +1,4 @@
-//! Sends what the ledger wants written, at a rate of its own.
+//! Sends the writes of the ledger at its own rate.
 
 use std::time::Duration;
 
@@ -21,28 +21,28 @@ use crate::meta::is_dns_subdomain;
 use crate::shutdown::Shutdown;
 use crate::workqueue::TokenBucket;
 
-/// Sends the events of the [`Recorder`](super::Recorder)s that it was made with.
+/// Sends the events of the [`Recorder`](super::Recorder) that [`channel`](super::channel) returned with it.
 #[derive(Debug)]
 pub struct EventSender {
     reporter: Reporter,
     clock: Clock,
     occurrences: mpsc::Receiver<Occurrence>,
     ledger: Ledger,
-    /// None where there is no limit.
+    /// `None`: no limit.
     permits: Option<TokenBucket>,
     origin: Instant,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 enum Outcome {
-    /// The Event object is as wanted.
+    /// The Event object is as it should be.
     Written,
-    /// There is no such Event object or namespace, or the namespace goes away.
+    /// The Event object or its namespace does not exist, or the namespace is being deleted.
     Gone,
-    /// It may succeed later.
+    /// May succeed later.
     Later(kube::Error),
-    /// It never will.
+    /// Will never succeed.
     Refused(kube::Error),
 }
 
@@ -59,7 +59,7 @@ impl EventSender {
             mut instance,
         } = reporter;
         instance.truncate(instance.floor_char_boundary(REPORTING_INSTANCE_LENGTH_LIMIT));
-        // The API server requires both.
+        // The API server requires both names.
         if instance.is_empty() {
             instance.clone_from(&controller);
         }
@@ -73,9 +73,9 @@ impl EventSender {
         }
     }
 
-    /// Sends events until `shutdown` drains, then those that wait and need not wait for their turn, and returns.
+    /// Sends events until `shutdown` drains, then those waiting events for which permits are left, and returns.
     ///
-    /// A request that fails for a reason that may pass is made again every minute while its series lasts.
+    /// A request that fails for a transient reason is repeated every minute while its series lasts.
     pub async fn run(mut self, client: Client, shutdown: Shutdown) {
         while let Some(write) = self.next_write(&shutdown).await {
             self.paced(&client, write, &shutdown).await;
@@ -83,7 +83,7 @@ impl EventSender {
         self.finish(&client).await;
     }
 
-    /// Makes the requests that need not wait for their turn, each once, and gives up the others.
+    /// Sends each waiting request once while permits are left, and gives up the rest.
     async fn finish(&mut self, client: &Client) {
         self.occurrences.close();
         let mut reachable = true;
@@ -96,7 +96,7 @@ impl EventSender {
         }
     }
 
-    /// The next request to make; `None` once the process stops or nobody is left to publish.
+    /// The next request; `None` once the process stops or no recorder is left.
     async fn next_write(&mut self, shutdown: &Shutdown) -> Option<Write> {
         loop {
             let due = self.ledger.next_due().map(|due| self.clock.sleep_until(due));
@@ -114,7 +114,7 @@ impl EventSender {
         }
     }
 
-    /// What can be sent without waiting for anything.
+    /// The next request that needs no waiting.
     fn next_waiting(&mut self) -> Option<Write> {
         let now = self.clock.instant();
         while let Ok(occurrence) = self.occurrences.try_recv() {
@@ -136,7 +136,7 @@ impl EventSender {
         self.send(client, write).await;
     }
 
-    /// Takes a permit for a request; in how long it is there.
+    /// Takes a permit for a request; returns how long to wait for it.
     fn take_permit(&mut self) -> Duration {
         let now = self.clock.instant() - self.origin;
         self.permits
@@ -144,7 +144,7 @@ impl EventSender {
             .map_or(Duration::ZERO, |permits| permits.take(now))
     }
 
-    /// Makes one request; whether the API server had an answer to it.
+    /// Sends one request; returns whether the API server answered.
     async fn send(&mut self, client: &Client, mut write: Write) -> bool {
         let mut outcome = self.request(client, &write).await;
         if let (Outcome::Gone, false) = (&outcome, write.create)
@@ -217,7 +217,7 @@ fn outcome(error: kube::Error, create: bool) -> Outcome {
         Classified::Gone | Classified::Done | Classified::Forbidden(Denial::NamespaceTerminating) => {
             Outcome::Gone
         }
-        // The name is ours alone: an earlier try got through although its answer did not.
+        // Nobody else uses this name: an earlier try succeeded although its answer was lost.
         Classified::AlreadyExists => Outcome::Written,
         Classified::Forbidden(_) | Classified::Invalid => Outcome::Refused(error),
         Classified::Retry { .. } if is_refusal(&error) => Outcome::Refused(error),
@@ -225,7 +225,7 @@ fn outcome(error: kube::Error, create: bool) -> Outcome {
     }
 }
 
-/// An answer that will be the same next time.
+/// True if the answer will be the same next time.
 fn is_refusal(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => {
@@ -242,8 +242,8 @@ fn series(write: &Write) -> Option<EventSeries> {
     })
 }
 
-/// The name of the object and a time, as client-go makes it, where that is a name that an Event may have; else the
-/// name of the controller. Source: client-go `tools/record/util`, `GenerateEventName`.
+/// Name of the Event object: object name and timestamp, as client-go makes it. If that is no valid name, the
+/// controller's name takes the object's place. Source: client-go `tools/record/util`, `GenerateEventName`.
 fn object_name(event: &Event, reporter: &Reporter, stamp: i128) -> String {
     let name = format!("{}.{stamp:x}", event.regarding.key.name);
     if is_dns_subdomain(&name) {

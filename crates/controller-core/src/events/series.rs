@@ -1,5 +1,5 @@
-//! Which occurrences become a new Event object, which a longer series of one, and when that is written. One object gets
-//! only so many requests, as with client-go's `EventSourceObjectSpamFilter`.
+//! Decides which occurrences become a new Event object, which extend a series, and when to write it. Limits the
+//! requests per object, as client-go's `EventSourceObjectSpamFilter` does.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,43 +11,43 @@ use tokio::time::Instant;
 use super::{Dropped, Event, EventMetrics, Occurrence, Reference};
 use crate::workqueue::TokenBucket;
 
-/// An event that was not repeated for so long has ended its series. Source: client-go `tools/events`, `finishTime`.
+/// A series ends after this time without a repeat. Source: client-go `tools/events`, `finishTime`.
 pub(super) const FINISH_TIME: Duration = Duration::from_mins(6);
-/// The second occurrence is written at once, the later ones together at most this often; a write that failed is
-/// tried again after it.
+/// The second occurrence is written at once, later ones together at most this often; a failed write is retried after
+/// this time.
 pub(super) const WRITE_INTERVAL: Duration = Duration::from_mins(1);
-/// Series that are remembered, about a kilobyte each.
+/// Most series remembered, about a kilobyte each.
 pub(super) const SERIES_LIMIT: usize = 1024;
 /// Requests about one object: one in five minutes, after a burst. Source: client-go `tools/record/events_cache.go`,
 /// `defaultSpamQPS` and `defaultSpamBurst`.
 const REQUESTS_PER_OBJECT: (f64, u32) = (1.0 / 300.0, 25);
-/// Objects whose requests are counted. Source: the same, `maxLruCacheEntries`.
+/// Most objects whose requests are counted. Source: ditto, `maxLruCacheEntries`.
 pub(super) const OBJECT_LIMIT: usize = 4096;
 
-/// The events of the last minutes.
+/// The series of the last minutes.
 #[derive(Debug)]
 pub(super) struct Ledger {
     series: HashMap<Arc<Event>, Series>,
     pub(super) objects: HashMap<Reference, Requests>,
     origin: Instant,
     metrics: EventMetrics,
-    /// Keeps the names of Event objects apart that are made in the same nanosecond.
+    /// Keeps the names of Event objects made in the same nanosecond apart.
     last_stamp: i128,
 }
 
 #[derive(Debug)]
 struct Series {
-    /// Goes into the name of the Event object.
+    /// Part of the Event object's name.
     stamp: i128,
-    /// Whether the Event object exists, as far as we know.
+    /// True if the Event object exists, as far as we know.
     created: bool,
     count: i32,
     first: Timestamp,
     last: Timestamp,
     last_seen: Instant,
-    /// No patch before this.
+    /// No patch before this time.
     next_write: Instant,
-    /// When to write what is not written yet; `None` when everything is.
+    /// When to write what is not written yet; `None` if all is written.
     due: Option<Instant>,
 }
 
@@ -58,15 +58,15 @@ pub(super) struct Requests {
     last: Instant,
 }
 
-/// A request to be made. Its outcome must be reported to the [`Ledger`].
+/// A request to send. Its outcome must be reported to the [`Ledger`].
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Write {
     pub(super) event: Arc<Event>,
     pub(super) stamp: i128,
-    /// Whether the Event object must be created; else only its series is patched.
+    /// True: create the Event object; false: patch its series only.
     pub(super) create: bool,
     pub(super) first: Timestamp,
-    /// How often it happened and when last, where it did more than once.
+    /// Number of occurrences and time of the last, if there are several.
     pub(super) series: Option<(i32, Timestamp)>,
 }
 
@@ -81,7 +81,7 @@ impl Ledger {
         }
     }
 
-    /// Takes an occurrence in; what to write about it at once, if anything.
+    /// Takes in an occurrence; returns the write that it makes due at once, if any.
     pub(super) fn observe(&mut self, occurrence: Occurrence, now: Instant) -> Option<Write> {
         let Occurrence { event, at } = occurrence;
         let Some(series) = self.series.get_mut(&event).filter(|series| series.goes_on(now)) else {
@@ -103,7 +103,7 @@ impl Ledger {
         }
     }
 
-    /// A write that has become due.
+    /// A write that is due.
     pub(super) fn due(&mut self, now: Instant) -> Option<Write> {
         let (event, _) = self
             .series
@@ -120,25 +120,25 @@ impl Ledger {
         self.write(&event, now)
     }
 
-    /// When [`due`](Self::due) next has something.
+    /// When [`due`](Self::due) next returns a write.
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.series.values().filter_map(|series| series.due).min()
     }
 
-    /// The Event object is as `write` wanted it.
+    /// Records that `write` succeeded.
     pub(super) fn written(&mut self, write: &Write) {
         if let Some(series) = self.series.get_mut(&write.event) {
             series.created = true;
         }
     }
 
-    /// The Event object that `write` wanted to patch is no more: what to write instead.
+    /// Records that the Event object that `write` patched is gone; returns what to write instead.
     pub(super) fn lost(&mut self, write: &Write, now: Instant) -> Option<Write> {
         self.series.get_mut(&write.event)?.created = false;
         self.write(&write.event, now)
     }
 
-    /// `write` failed and may succeed later: it becomes due again, unless the series has ended meanwhile.
+    /// Records that `write` failed and may succeed later: it becomes due again unless its series has ended.
     pub(super) fn postpone(&mut self, write: &Write, now: Instant, why: &str) {
         if let Some(series) = self.series.get_mut(&write.event) {
             if now.duration_since(series.last_seen) < FINISH_TIME {
@@ -150,13 +150,13 @@ impl Ledger {
         }
     }
 
-    /// `write` failed for good.
+    /// Records that `write` failed for good.
     pub(super) fn refuse(&mut self, write: &Write, reason: Dropped, why: &str) {
         self.metrics.drop(&write.event, reason, why);
         self.forget(write);
     }
 
-    /// `write` is of no use any more: the namespace goes away.
+    /// Drops the series of `write`, whose namespace is being deleted.
     pub(super) fn forget(&mut self, write: &Write) {
         self.series.remove(&write.event);
     }
@@ -179,7 +179,7 @@ impl Ledger {
         write
     }
 
-    /// Writes what is due of `event`, unless its object has had too many requests: then it is due later.
+    /// Returns the due write of `event`; if its object has had too many requests, postpones it.
     fn write_in_turn(&mut self, event: &Event, now: Instant) -> Option<Write> {
         let wait = self.take_token(&event.regarding, now);
         if wait.is_zero() {
@@ -189,7 +189,7 @@ impl Ledger {
         None
     }
 
-    /// Takes a token for a request about `object`, if there is one; else returns how long until there is.
+    /// Takes a token for a request about `object`; if there is none, returns how long until there is.
     fn take_token(&mut self, object: &Reference, now: Instant) -> Duration {
         if self.objects.len() >= OBJECT_LIMIT && !self.objects.contains_key(object) {
             let oldest = self.objects.iter().min_by_key(|(_, requests)| requests.last);
@@ -220,8 +220,7 @@ impl Ledger {
         Some(series.to_write(event))
     }
 
-    /// Forgets the series that have ended, and when there are too many all the same, the one that was quiet for
-    /// the longest time.
+    /// Forgets ended series and, if there are still too many, the one that was quiet for longest.
     fn make_room(&mut self, now: Instant) {
         if self.series.len() < SERIES_LIMIT {
             return;
@@ -242,7 +241,7 @@ impl Ledger {
 }
 
 impl Series {
-    /// Whether another occurrence belongs to it.
+    /// True if another occurrence belongs to this series.
     fn goes_on(&self, now: Instant) -> bool {
         self.due.is_some() || now.duration_since(self.last_seen) < FINISH_TIME
     }

@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
-/// How often, how long and under which name to lead. [`CommonConfig::validate`](crate::config::CommonConfig::validate)
-/// tells which of these make an election that works.
+/// Timing and names of an election. [`CommonConfig::validate`](crate::config::CommonConfig::validate) checks that the
+/// settings make an election that works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ElectionConfig {
     /// Namespace of the Lease.
     pub namespace: String,
     /// Name of the Lease.
     pub name: String,
-    /// `spec.holderIdentity` of this replica; no other replica may use the same.
+    /// `spec.holderIdentity` of this replica; must be unique among the replicas.
     pub identity: String,
-    /// How long others wait after a renewal that they saw before they take over. On the wire in whole
-    /// seconds, rounded up.
+    /// Time that other replicas wait after the last renewal they saw before they take over. Written to the Lease in
+    /// whole seconds, rounded up.
     pub lease_duration: Duration,
-    /// How long after its last successful renewal a leader goes on.
+    /// Time after its last successful renewal for which a leader goes on leading.
     pub renew_deadline: Duration,
-    /// Time between renewals; standbys look every 1 to 2.2 of it.
+    /// Time between renewals; standbys read the Lease every 1 to 2.2 retry periods.
     pub retry_period: Duration,
 }

@@ -1,4 +1,4 @@
-//! The rule: what was observed of the Lease → create it, take it, renew it, or wait.
+//! The rule: from what was observed of the Lease to create, take, renew or wait.
 //!
 //! Pure. Facts from client-go v0.36.3, `leaderelection.go` (`tryAcquireOrRenew`, `release`).
 
@@ -10,45 +10,44 @@ use tokio::time::Instant;
 use super::config::ElectionConfig;
 use super::lease::{Lease, Record, micro_time};
 
-/// What this replica knows of the Lease.
+/// This replica's knowledge of the Lease.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Observed {
-    /// The Lease as last read; `None` when there is none.
+    /// The Lease as last read; `None` if there is none.
     pub(super) lease: Option<Lease>,
-    /// When we first saw what its record says now. The record's own times are another machine's and are
-    /// only compared for change.
+    /// When we first saw the record's present content. Its own times come from another machine and are only compared
+    /// for change.
     pub(super) since: Instant,
-    /// How long after `since` somebody else may still believe that they lead.
+    /// Time after `since` for which another replica may still believe that it leads.
     pub(super) held_for: Duration,
 }
 
-/// Whether this replica holds a term now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// In a term.
+    /// Holds a term.
     Leader,
-    /// Not in a term.
+    /// Holds no term.
     Standby,
 }
 
-/// What to do, with the Lease to write.
+/// The action to take, with the Lease to write.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Decision {
-    /// Make the Lease, held by us.
+    /// Create the Lease, held by us.
     Create(Lease),
-    /// Make ourselves the holder in place of another, or of nobody.
+    /// Replace another holder, or none, by ourselves.
     Take(Lease),
-    /// Renew our own.
+    /// Renew our own Lease.
     Renew(Lease),
-    /// Somebody else may lead until then.
+    /// Wait: another replica may lead until then.
     Wait(Instant),
 }
 
 impl Observed {
-    /// Adds what was read at `now` to what was known.
+    /// Combines what was read at `now` with what was known.
     ///
-    /// An edit that leaves the record alone (a label) is not a renewal. A Lease that vanished may have
-    /// been renewed just before, out of our sight: whoever held it has one more lease duration to notice.
+    /// An edit that leaves the record alone (a label) is not a renewal. A Lease that vanished may have been renewed
+    /// just before, unseen by us: its holder has one more lease duration to notice.
     pub(super) fn next(
         previous: Option<&Self>,
         lease: Option<Lease>,
@@ -80,7 +79,7 @@ impl Observed {
         }
     }
 
-    /// Who holds the Lease.
+    /// The holder of the Lease, if any.
     pub(super) fn holder(&self) -> Option<&str> {
         self.lease.as_ref().and_then(|lease| lease.record.holder())
     }
@@ -90,7 +89,7 @@ impl Observed {
     }
 }
 
-/// What to do at `now` (monotonic) and `wall` (the time to write).
+/// Decides at `now` (monotonic); `wall` is the time to write.
 pub(super) fn decide(
     observed: &Observed,
     role: Role,
@@ -100,7 +99,7 @@ pub(super) fn decide(
 ) -> Decision {
     let ours = fresh(wall, config);
     let Some(lease) = &observed.lease else {
-        // Nobody but the leader itself can know that the vanished Lease was the leader's.
+        // Only the leader itself can know that the vanished Lease was the leader's.
         return if role == Role::Leader || now >= observed.free_at() {
             Decision::Create(Lease::new(&config.namespace, &config.name, ours))
         } else {
@@ -124,7 +123,7 @@ pub(super) fn decide(
     }
 }
 
-/// `held` given up.
+/// The Lease `held` with its holder removed.
 pub(super) fn released(held: &Lease, wall: Timestamp) -> Lease {
     held.with(Record {
         holder_identity: Some(String::new()),

@@ -1,10 +1,10 @@
-//! What the rest of the process sees of the election.
+//! The election as the rest of the process sees it.
 
 use tokio::sync::watch;
 
 use super::term::{Fence, Term};
 
-/// Who leads, and the way to a [`Term`]. Cheap to clone.
+/// Gives access to the current [`Term`] and to the state of the election. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Leadership {
     /// `None` without an election.
@@ -12,21 +12,20 @@ pub struct Leadership {
     status: watch::Receiver<Status>,
 }
 
-/// What the elector reports.
+/// The elector's report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Status {
-    /// Who held the Lease when it was last read.
+    /// The holder when the Lease was last read.
     pub(super) holder: Option<String>,
     /// Why the last attempt failed.
     pub(super) failure: Option<AttemptFailed>,
 }
 
-/// Why an attempt failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct AttemptFailed {
-    /// The whole chain of causes.
+    /// The whole chain of errors.
     pub(super) text: String,
-    /// Whether the API server refused for want of a right.
+    /// True if the API server refused for lack of a permission.
     pub(super) forbidden: bool,
 }
 
@@ -46,7 +45,7 @@ impl Leadership {
         }
     }
 
-    /// The term that is valid now, if one is.
+    /// The current term, if this process leads.
     pub fn current(&self) -> Option<Term> {
         match &self.fence {
             Some(fence) => fence.current(),
@@ -54,7 +53,7 @@ impl Leadership {
         }
     }
 
-    /// Waits until this process leads; for ever once the elector is gone. Cancel safe.
+    /// Waits until this process leads; for ever once the elector has stopped. Cancel safe.
     pub async fn lead(&self) -> Term {
         match &self.fence {
             Some(fence) => fence.next().await,
@@ -62,18 +61,18 @@ impl Leadership {
         }
     }
 
-    /// Who held the Lease when it was last read; for people, not for decisions.
+    /// The holder when the Lease was last read; for display, not for decisions.
     pub fn holder(&self) -> Option<String> {
         self.status.borrow().holder.clone()
     }
 
-    /// Why the last attempt to read or write the Lease failed; `None` after one that did not.
+    /// Why the last attempt to read or write the Lease failed; `None` if it succeeded.
     pub fn last_error(&self) -> Option<String> {
         let status = self.status.borrow();
         status.failure.as_ref().map(|failure| failure.text.clone())
     }
 
-    /// [`last_error`](Self::last_error) where a right to get, create or update the Lease is missing: the one
+    /// [`last_error`](Self::last_error) if the permission to get, create or update the Lease is missing: the one
     /// election failure that makes the process not ready.
     pub fn missing_right(&self) -> Option<String> {
         let status = self.status.borrow();

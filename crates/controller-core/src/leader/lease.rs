@@ -1,7 +1,7 @@
-//! The Lease as it is on the wire.
+//! The Lease on the wire.
 //!
-//! Not `k8s_openapi`'s type: the rule never reads a time, it only asks whether one changed, so times stay
-//! text and a year that no time library can hold does no harm. Metadata is sent back as it came.
+//! Not `k8s_openapi`'s type: the rule never reads a time, only compares times for change, so times stay text, and a
+//! year that no time library can hold does no harm. Metadata is sent back as it came.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -15,31 +15,31 @@ use serde_json::{Map, Value, json};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Wire", into = "Wire")]
 pub(super) struct Lease {
-    /// `metadata`, whole.
+    /// The whole `metadata`.
     metadata: Map<String, Value>,
     /// `spec`.
     pub(super) record: Record,
-    /// What kube asks of a resource: name and resourceVersion.
+    /// Name and resourceVersion, for `kube::Resource`.
     identity: ObjectMeta,
 }
 
-/// What the election reads and writes of a `spec`: client-go's `LeaderElectionRecord`.
+/// The fields of `spec` that the election reads and writes: client-go's `LeaderElectionRecord`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Record {
-    /// Who leads; absent or empty: nobody.
+    /// The leader; absent or empty: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) holder_identity: Option<String>,
-    /// How long the holder may believe that it leads, after a renewal.
+    /// Time after a renewal for which the holder may believe that it leads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) lease_duration_seconds: Option<i32>,
     /// When the holder took the Lease, by its own wall clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) acquire_time: Option<String>,
-    /// When the holder renewed it, by its own wall clock.
+    /// When the holder last renewed the Lease, by its own wall clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) renew_time: Option<String>,
-    /// How often the holder has changed.
+    /// Number of times the holder has changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) lease_transitions: Option<i32>,
 }
@@ -64,7 +64,7 @@ impl Lease {
         Self::from_parts(metadata, record)
     }
 
-    /// The same object with another record, to replace it.
+    /// The same object with another record, for an update.
     pub(super) fn with(&self, record: Record) -> Self {
         Self {
             record,
@@ -89,14 +89,14 @@ impl Lease {
 }
 
 impl Record {
-    /// Who holds the Lease, if anybody does.
+    /// The holder of the Lease, if any.
     pub(super) fn holder(&self) -> Option<&str> {
         self.holder_identity
             .as_deref()
             .filter(|holder| !holder.is_empty())
     }
 
-    /// `leaseDurationSeconds` where it says something.
+    /// `leaseDurationSeconds` if it is set and positive.
     pub(super) fn duration(&self) -> Option<Duration> {
         self.lease_duration_seconds
             .and_then(|seconds| u64::try_from(seconds).ok())
@@ -104,7 +104,7 @@ impl Record {
             .map(Duration::from_secs)
     }
 
-    /// `leaseTransitions`, at least 0: the API server refuses less.
+    /// `leaseTransitions`, at least 0: the API server refuses negative values.
     pub(super) fn transitions(&self) -> i32 {
         self.lease_transitions.unwrap_or(0).max(0)
     }

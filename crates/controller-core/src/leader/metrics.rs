@@ -1,4 +1,4 @@
-//! The two election metrics of Kubernetes' components, under their names.
+//! The two election metrics of Kubernetes' components, under the same names.
 
 use prometheus::{IntCounter, IntGauge, Opts, Registry};
 
@@ -12,7 +12,7 @@ pub struct ElectionMetrics {
 }
 
 impl ElectionMetrics {
-    /// Registers both for the Lease `lease_name`, at 0. Fails when `registry` has them already.
+    /// Registers both metrics for the Lease `lease_name`, at 0. Fails if `registry` already has them.
     pub fn register(registry: &Registry, lease_name: &str) -> prometheus::Result<Self> {
         let leading = Opts::new(
             "leader_election_master_status",

@@ -5,13 +5,13 @@
 //!
 //! # Why two leaders never write at once
 //!
-//! A term ends `renew_deadline` after the *start* of its last successful renewal. Another replica takes
-//! the Lease `lease_duration` after it *saw* that renewal at the earliest, and `lease_duration` is longer.
-//! Both are measured on monotonic clocks, so wall clocks may be hours apart; only clocks that run at
-//! different speeds (a machine that was suspended as a whole) eat into the difference.
+//! A term ends `renew_deadline` after the *start* of its last successful renewal. Another replica takes the Lease
+//! `lease_duration` after it *saw* that renewal at the earliest, and `lease_duration` is longer. Both times are
+//! measured on monotonic clocks, so wall clocks may differ by hours; only clocks that run at different speeds (a
+//! machine that was suspended as a whole) use up the difference.
 //!
-//! Where we are stricter than client-go: a Lease that vanishes counts as held for one more lease duration
-//! by whoever saw it before, and one without `leaseDurationSeconds` lasts our own lease duration.
+//! Two rules are stricter than client-go's: replicas that saw a Lease before it vanished treat it as held for one more
+//! lease duration, and a Lease without `leaseDurationSeconds` lasts our own lease duration.
 
 mod config;
 mod decide;

@@ -1,4 +1,4 @@
-//! The requests on the one Lease: each bounded in time, each error named by its verb.
+//! Requests on the Lease: each bounded in time, each error names its verb.
 
 use std::future::Future;
 use std::time::Duration;
@@ -25,10 +25,10 @@ pub(super) struct Requests {
     limit: Duration,
 }
 
-/// Why the Lease could not be read or written; `what` is for example `get lease kube-system/ttl-controller`.
+/// Why a request on the Lease failed; `what` is for example `get lease kube-system/ttl-controller`.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
-    /// A right is missing.
+    /// A permission is missing.
     #[error("{what}: no right to {verb} leases.coordination.k8s.io in namespace {namespace}")]
     Forbidden {
         what: String,
@@ -39,7 +39,7 @@ pub(super) enum Error {
     /// The Lease has changed since it was read.
     #[error("{what}: it has changed meanwhile")]
     Stale { what: String, source: Box<Status> },
-    /// The API server said no.
+    /// The API server refused the request.
     #[error("{what}")]
     Refused { what: String, source: Box<Status> },
     /// No usable answer.
@@ -50,12 +50,12 @@ pub(super) enum Error {
     TimedOut { what: String, limit: Duration },
 }
 
-/// The changes of the Lease, retried for ever with backoff.
+/// The stream of changes to the Lease, retried for ever with backoff.
 pub(super) type Events = BoxStream<'static, watcher::Result<watcher::Event<Lease>>>;
 
 impl Requests {
-    /// Requests on the Lease that `config` names, each answered within half the renew deadline (as
-    /// Kubernetes' components set it for client-go) so that one lost answer does not cost the term.
+    /// Requests on the Lease that `config` names. Each is answered within half the renew deadline (as Kubernetes'
+    /// components set it for client-go), so that one lost answer does not cost the term.
     pub(super) fn new(client: Client, clock: Clock, config: &ElectionConfig) -> Self {
         Self {
             leases: Api::namespaced(client, &config.namespace),
@@ -66,7 +66,7 @@ impl Requests {
         }
     }
 
-    /// The Lease; `None` when there is none.
+    /// Reads the Lease; `None` if there is none.
     pub(super) async fn get(&self) -> Result<Option<Lease>, Error> {
         self.bounded(Verb::Get, self.leases.get_opt(&self.name)).await
     }
@@ -77,14 +77,14 @@ impl Requests {
             .await
     }
 
-    /// Replaces the Lease, which must still have the resourceVersion of `lease`.
+    /// Replaces the Lease; fails if its resourceVersion is no longer that of `lease`.
     pub(super) async fn update(&self, lease: &Lease) -> Result<Lease, Error> {
         let params = PostParams::default();
         let replace = self.leases.replace(&self.name, &params, lease);
         self.bounded(Verb::Update, replace).await
     }
 
-    /// Watches the Lease; asks for nothing before it is polled.
+    /// Watches the Lease; sends nothing before it is polled.
     pub(super) fn watch(&self) -> Events {
         let only_ours = watcher::Config::default().fields(&format!("metadata.name={}", self.name));
         watcher(self.leases.clone(), only_ours).default_backoff().boxed()
@@ -128,12 +128,12 @@ impl Requests {
 }
 
 impl Error {
-    /// Whether another look tells more than another try.
+    /// True if the Lease must be read again before another write.
     pub(super) const fn is_stale(&self) -> bool {
         matches!(self, Self::Stale { .. })
     }
 
-    /// Whether a right is missing.
+    /// True if a permission is missing.
     pub(super) const fn is_forbidden(&self) -> bool {
         matches!(self, Self::Forbidden { .. })
     }

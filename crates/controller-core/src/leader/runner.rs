@@ -1,4 +1,4 @@
-//! The loop around the rule: look, decide, write; renew while leading, wait while not.
+//! The loop around the rule: read, decide, write; renew while leading, wait while standing by.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::time::Duration;
@@ -26,12 +26,12 @@ use super::term::Terms;
 
 /// client-go's `JitterFactor`.
 const JITTER_FACTOR: f64 = 1.2;
-/// How long a shutdown waits for the Lease to be released.
+/// Longest time that a shutdown waits for the release of the Lease.
 const RELEASE_LIMIT: Duration = Duration::from_secs(5);
-/// How often one and the same failure is logged.
+/// Least time between two log lines about the same failure.
 const COMPLAIN_EVERY: Duration = Duration::from_mins(1);
 
-/// Holds the election of one Lease. Run it in a task of its own.
+/// Runs the election of one Lease, in a task of its own.
 pub struct Elector {
     config: ElectionConfig,
     clock: Clock,
@@ -39,30 +39,30 @@ pub struct Elector {
     terms: Terms,
     status: watch::Sender<Status>,
     slow_path: IntCounter,
-    /// Seeded by the identity: replicas poll at different times, a test repeats.
+    /// Seeded with the identity: replicas poll at different times, and a test is repeatable.
     jitter: StdRng,
     observed: Option<Observed>,
-    /// Whether the Lease may name us as holder: a write whose answer we did not wait for counts.
+    /// True if the Lease may name us as holder: a write without an answer counts.
     claimed: bool,
     request_complaints: Complaints,
     watch_complaints: Complaints,
 }
 
-/// What an attempt came to.
+/// The result of an attempt.
 enum Outcome {
-    /// The Lease is ours by a write that started then.
+    /// The Lease is ours, through a write that started then.
     Ours(Instant),
-    /// Somebody else may lead until then.
+    /// Another replica may lead until then.
     Theirs(Instant),
 }
 
-/// Failures that were logged lately.
+/// Recently logged failures.
 type Complaints = LogThrottle<String, Instant>;
 
-/// An elector for the Lease that `config` names, and what the process sees of it.
+/// Makes the elector for the Lease that `config` names, and the process's view of the election.
 ///
-/// The settings in `config` must go together: see [`ElectionConfig`]. The elector needs get, create and update on leases;
-/// list and watch make a released Lease change hands at once instead of at the next look.
+/// The settings in `config` must fit each other: see [`ElectionConfig`]. The elector needs get, create and update on
+/// leases; with list and watch, a released Lease changes hands at once instead of at the next poll.
 pub fn elector(
     client: kube::Client,
     clock: Clock,
@@ -90,10 +90,10 @@ pub fn elector(
 }
 
 impl Elector {
-    /// Takes part in the election until `shutdown` drains, then ends the term and releases the Lease, which
-    /// takes at most 5 s.
+    /// Takes part in the election until `shutdown` drains, then ends the term and releases the Lease, which takes at
+    /// most 5 s.
     ///
-    /// The term ends with the first signal on `shutdown`: to finish writes before, signal it after them.
+    /// The term ends with the first signal on `shutdown`: to finish writes within the term, signal after them.
     pub async fn run(mut self, shutdown: Shutdown) {
         tokio::select! {
             biased;
@@ -115,7 +115,7 @@ impl Elector {
         }
     }
 
-    /// Until a term has begun. Returns when the write that began it was started.
+    /// Waits until a term has begun; returns when the write that began it was started.
     async fn stand_by(&mut self) -> Instant {
         let mut events = self.requests.watch();
         loop {
@@ -141,7 +141,7 @@ impl Elector {
         }
     }
 
-    /// Renews until the term is over. `started`: the write that began it.
+    /// Renews until the term is over. `started`: start of the write that began it.
     async fn lead(&mut self, mut started: Instant) {
         let mut valid_until = started + self.config.renew_deadline;
         let reason = loop {
@@ -171,11 +171,11 @@ impl Elector {
         );
     }
 
-    /// One try to be the holder. A write that turns out to rest on an old look is followed by a fresh look
-    /// and one more write.
+    /// Tries once to become or stay the holder. A write that turns out to rest on an outdated read is followed by one
+    /// more read and one more write.
     async fn attempt(&mut self, role: Role) -> Result<Outcome, Error> {
         let result = async {
-            // A leader knows what it wrote: it saves the look.
+            // A leader knows what it wrote and need not read.
             if role == Role::Standby {
                 self.look().await?;
             }
@@ -202,16 +202,16 @@ impl Elector {
         Ok(())
     }
 
-    /// Does what the rule says about the last look; at most one write.
+    /// Does what the rule decides from the last read; at most one write.
     async fn act(&mut self, role: Role) -> Result<Outcome, Error> {
         let now = self.clock.instant();
         let Some(observed) = &self.observed else {
-            // Before the first look there is nothing to rest a write on.
+            // Before the first read, no write has a basis.
             return Ok(Outcome::Theirs(now));
         };
         let written = match decide(observed, role, now, self.clock.now(), &self.config) {
             Decision::Wait(until) => return Ok(Outcome::Theirs(until)),
-            // Not in this term: it has to end before the Lease can be taken again.
+            // Not in this term, which must end before the Lease can be taken again.
             Decision::Take(_) if role == Role::Leader => return Ok(Outcome::Theirs(now)),
             Decision::Create(lease) => {
                 self.claimed = true;
@@ -226,7 +226,7 @@ impl Elector {
         Ok(Outcome::Ours(now))
     }
 
-    /// Takes note of the Lease as it is now.
+    /// Records the Lease as it is now.
     fn see(&mut self, lease: Option<Lease>) {
         let now = self.clock.instant();
         let observed = Observed::next(self.observed.as_ref(), lease, now, &self.config);
@@ -244,7 +244,7 @@ impl Elector {
         });
     }
 
-    /// Gives the Lease up, if it names us.
+    /// Releases the Lease if it names us.
     async fn release(&mut self) {
         if !self.claimed {
             return;
@@ -297,7 +297,7 @@ impl Elector {
         });
     }
 
-    /// client-go's poll: the retry period and up to 1.2 times more.
+    /// client-go's poll interval: the retry period plus up to 1.2 times as much.
     fn jittered_retry(&mut self) -> Duration {
         let jitter = JITTER_FACTOR * self.jitter.random::<f64>();
         Duration::try_from_secs_f64(self.config.retry_period.as_secs_f64() * (1.0 + jitter))
@@ -305,16 +305,16 @@ impl Elector {
     }
 }
 
-/// Logs the same failure once a minute.
+/// Logs a failure; the same failure at most once a minute.
 fn complain(complaints: &mut Complaints, text: &str, now: Instant) {
     if complaints.is_due(text, COMPLAIN_EVERY, now) {
         tracing::warn!(error = text, "leader election");
     }
 }
 
-/// Completes when the watch says that the Lease was released or deleted: a reason to look, no more.
+/// Completes when the watch reports that the Lease was released or deleted, which only triggers a read.
 ///
-/// A watch that fails says nothing; polling goes on.
+/// A watch that fails reports nothing; polling goes on.
 async fn freed(events: &mut Events, complaints: &mut Complaints, clock: &Clock) {
     while let Some(event) = events.next().await {
         match event {

@@ -1,4 +1,4 @@
-//! The fence: no write starts or goes on outside a term.
+//! The fence: no write starts or continues outside a term.
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::pin;
@@ -10,9 +10,9 @@ use tokio::time::Instant;
 
 use crate::clock::Clock;
 
-/// One uninterrupted time of leading. Cheap to clone.
+/// One uninterrupted period of leading. Cheap to clone.
 ///
-/// Once over it never becomes valid again: losing the Lease and winning it back gives another number.
+/// A term that is over never becomes valid again: losing the Lease and winning it back gives another number.
 #[derive(Clone, Debug)]
 pub struct Term {
     number: u64,
@@ -20,13 +20,12 @@ pub struct Term {
     fence: Option<Fence>,
 }
 
-/// The term was over before the write was known to be done. A request that was on its way may have been
-/// carried out.
+/// The term ended before the write was known to be done. A request in flight may have been carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("write under lease: the lease was lost")]
 pub struct LeaseLost;
 
-/// The reading end: which term is held, and until when.
+/// The reading end: the current term, and its deadline.
 #[derive(Clone, Debug)]
 pub(super) struct Fence {
     held: watch::Receiver<Option<Held>>,
@@ -50,7 +49,7 @@ struct Held {
 }
 
 impl Term {
-    /// The term of a process that holds no election.
+    /// The term of a process without an election.
     pub(super) const fn endless() -> Self {
         Self {
             number: 0,
@@ -63,8 +62,8 @@ impl Term {
         self.number
     }
 
-    /// Whether a write may start now. Asks the clock: a process that was stopped for long finds its term
-    /// over even before the elector has run again.
+    /// Returns whether a write may start now. Reads the clock: a process that was stopped for long finds its term over
+    /// even before the elector has run again.
     pub fn is_valid(&self) -> bool {
         self.fence.as_ref().is_none_or(|fence| {
             fence
@@ -92,12 +91,12 @@ impl Term {
         }
     }
 
-    /// Runs `write` inside the term: does not start it when the term is over, drops it when the term ends.
+    /// Runs `write` inside the term: does not start it if the term is over, and drops it when the term ends.
     pub async fn run<T>(&self, write: impl Future<Output = T>) -> Result<T, LeaseLost> {
         let mut lost = pin!(self.lost());
         let mut write = pin!(write);
         poll_fn(|cx| {
-            // `is_valid` too: after a stop the answer to the write can wake us before the timer does.
+            // Also `is_valid`: after a stop, the answer to the write can wake this task before the timer does.
             if !self.is_valid() || lost.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(Err(LeaseLost));
             }
@@ -108,13 +107,13 @@ impl Term {
 }
 
 impl Fence {
-    /// The term that is valid now.
+    /// The term that is valid now, if any.
     pub(super) fn current(&self) -> Option<Term> {
         let held = self.valid_now(*self.held.borrow())?;
         Some(self.term(held))
     }
 
-    /// Waits for a valid term; for ever when the elector is gone.
+    /// Waits for a valid term; for ever once the elector has stopped.
     pub(super) async fn next(&self) -> Term {
         let mut changes = self.held.clone();
         loop {
@@ -128,7 +127,7 @@ impl Fence {
         }
     }
 
-    /// Callers keep the channel's lock while this reads the clock: see [`Terms::extend`].
+    /// Callers hold the channel's lock while this reads the clock: see [`Terms::extend`].
     fn valid_now(&self, held: Option<Held>) -> Option<Held> {
         held.filter(|held| self.clock.instant() < held.valid_until)
     }
@@ -164,7 +163,7 @@ impl Terms {
         self.last
     }
 
-    /// Starts a term; refuses when its time has passed already.
+    /// Starts a term; returns false if its deadline has already passed.
     pub(super) fn begin(&mut self, valid_until: Instant) -> bool {
         if self.clock.instant() >= valid_until {
             return false;
@@ -178,7 +177,7 @@ impl Terms {
         true
     }
 
-    /// Makes the term last until `valid_until`; refuses when it is over, because somebody may have seen it
+    /// Moves the end of the term to `valid_until`; returns false if the term is over, because somebody may have seen it
     /// over.
     pub(super) fn extend(&mut self, valid_until: Instant) -> bool {
         let mut extended = false;
@@ -186,19 +185,19 @@ impl Terms {
             if let Some(held) = held
                 && self.clock.instant() < held.valid_until
             {
-                // Under the channel's lock, as every reader asks: whoever saw the term over asked the clock
-                // before us.
+                // Under the channel's lock, which every reader holds: whoever saw the term over read the clock before
+                // us.
                 held.valid_until = valid_until;
                 extended = true;
             }
-            // Nobody is woken: who waits for the end of the term looks again at the time it had. Tokio wakes
-            // those who wait on a channel in a random order, and a write would be woken with every renewal.
+            // Wakes nobody: a task that waits for the end of the term checks again at the old deadline. Tokio wakes
+            // waiters on a channel in random order, and every renewal would wake every write.
             false
         });
         extended
     }
 
-    /// Ends the term, if there is one. Returns whether there was.
+    /// Ends the current term; returns whether there was one.
     pub(super) fn end(&mut self) -> bool {
         self.gauge.set(0);
         self.held.send_replace(None).is_some()
@@ -206,7 +205,7 @@ impl Terms {
 }
 
 impl Drop for Terms {
-    /// An elector that is gone renews nothing.
+    /// A dropped elector renews nothing.
     fn drop(&mut self) {
         self.end();
     }

@@ -1,4 +1,4 @@
-//! Gauges that are computed when they are asked for, so that they are never stale.
+//! Gauges computed at each scrape, so that they are never stale.
 
 use prometheus::core::{Atomic, AtomicI64, Collector, Desc, GenericGauge};
 use prometheus::proto::MetricFamily;
@@ -9,8 +9,8 @@ struct AtScrape<P: Atomic, F> {
     values: F,
 }
 
-/// Registers `gauges`, each with its name and help, whose `values` are asked for at each scrape; none are shown while
-/// there are none. Fails when `registry` has one of the names already.
+/// Registers `gauges`, each with its name and help. Each scrape calls `values`; `None` shows no gauge. Fails if
+/// `registry` already has one of the names.
 pub fn at_scrape<const N: usize>(
     registry: &Registry,
     gauges: [(&str, &str); N],
@@ -20,7 +20,7 @@ pub fn at_scrape<const N: usize>(
     at_scrape_of::<AtomicI64, N>(registry, gauges, values)
 }
 
-/// The same, for gauges of any type and with labels.
+/// [`at_scrape`] for gauges of any type and with labels.
 pub(crate) fn at_scrape_of<P: Atomic + 'static, const N: usize>(
     registry: &Registry,
     gauges: [Opts; N],

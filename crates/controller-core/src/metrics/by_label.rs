@@ -1,4 +1,4 @@
-//! A gauge with labels that is computed when it is asked for, so that it is never stale.
+//! Gauges with labels, computed at each scrape, so that they are never stale.
 
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::MetricFamily;
@@ -11,8 +11,8 @@ struct ByLabel<const N: usize, F> {
     values: F,
 }
 
-/// Registers `gauges`, names of the same numbers, with these labels. Their `values` are asked for once at each scrape; what
-/// they do not name is not shown. Fails when `registry` has one of the names already.
+/// Registers `gauges`, each with its name and help, all with the same labels. Each scrape calls `values` once; label
+/// values it does not return are not shown. Fails if `registry` already has one of the names.
 pub fn by_label_at_scrape<const N: usize, V>(
     registry: &Registry,
     gauges: impl IntoIterator<Item = Opts>,
@@ -45,7 +45,7 @@ where
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        // A new one: what is named no more must not stand there with its last number, and two scrapes at once must not
+        // A new gauge each time: labels that are gone must not keep their last number, and two scrapes at once must not
         // see each other's half.
         let values = (self.values)();
         let mut families = Vec::new();

@@ -1,6 +1,6 @@
 //! The registry behind `/metrics` and the families that belong to the process as a whole (CORE-9).
 //!
-//! Every module makes its own families through [`register`], so that none can be made and then forgotten.
+//! Every module makes its own families through [`register`], so no family can be made and then forgotten.
 
 mod at_scrape;
 mod by_label;
@@ -17,12 +17,12 @@ pub use self::by_label::by_label_at_scrape;
 /// The `Content-Type` of [`encode`].
 pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
 
-/// Which build this is.
+/// The build of this binary, as `controller_build_info` shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Build {
     /// The version of the release, for example `0.1.0`.
     pub version: &'static str,
-    /// The commit that it was built from.
+    /// The commit that the binary was built from.
     pub commit: &'static str,
 }
 
@@ -54,14 +54,14 @@ impl SyncFailures {
         register(registry, IntCounterVec::new(failures, &["reason"])).map(Self)
     }
 
-    /// Counts a failure; `reason` is one of a closed set.
+    /// Counts a failure; `reason` comes from a closed set.
     pub fn count(&self, reason: &'static str) {
         self.0.with_label_values(&[reason]).inc();
     }
 }
 
 impl Metrics {
-    /// A registry of its own, with the shared families at zero.
+    /// A new registry, with the shared families at zero.
     pub fn new(build: Build) -> prometheus::Result<Self> {
         let registry = Registry::new();
         #[cfg(target_os = "linux")]
@@ -89,12 +89,12 @@ impl Metrics {
         })
     }
 
-    /// Which build this is.
+    /// The build passed to [`Metrics::new`].
     pub const fn build(&self) -> Build {
         self.build
     }
 
-    /// Where the other modules register their families. A clone is the same registry.
+    /// The registry in which other modules register their families. A clone is the same registry.
     pub fn registry(&self) -> &Registry {
         &self.registry
     }
@@ -104,28 +104,28 @@ impl Metrics {
         &self.tasks_panicked
     }
 
-    /// For the file that makes the controller's writes.
+    /// The counter of writes left undone by a dry run.
     pub fn planned_writes(&self) -> &PlannedWrites {
         &self.planned_writes
     }
 }
 
 impl PlannedWrites {
-    /// Shows each of `actions`, before any of them is counted.
+    /// Shows a zero for each of `actions`, before any is counted.
     pub fn begin(&self, actions: &[&'static str]) {
         for action in actions {
             self.0.with_label_values(&[*action]);
         }
     }
 
-    /// Counts a write that a dry run left undone. `action` names the kind of write, such as `annotate`,
-    /// never an object.
+    /// Counts a write that a dry run left undone. `action` names the kind of write, such as `annotate`, never an
+    /// object.
     pub fn count(&self, action: &'static str) {
         self.0.with_label_values(&[action]).inc();
     }
 }
 
-/// Adds a family that was just made to `registry` and hands it on; fails when `registry` has its name already.
+/// Adds a new family to `registry` and returns it; fails if `registry` already has its name.
 ///
 /// ```
 /// # use controller_core::metrics::register;
@@ -143,7 +143,7 @@ where
     Ok(family)
 }
 
-/// All of `registry` in Prometheus' text format 0.0.4.
+/// All families of `registry` in Prometheus' text format 0.0.4.
 pub fn encode(registry: &Registry) -> prometheus::Result<String> {
     TextEncoder::new().encode_to_string(&registry.gather())
 }

@@ -1,4 +1,4 @@
-//! `process_*`: what the process takes of its node.
+//! `process_*`: the resources that the process uses.
 
 use prometheus::core::{Collector, Desc};
 use prometheus::process_collector::ProcessCollector;
@@ -7,8 +7,8 @@ use rustix::time::{ClockId, clock_gettime};
 
 const CPU: &str = "process_cpu_seconds_total";
 
-/// That of Prometheus' library, whose CPU time counts whole seconds: a controller that takes a few milliseconds of each
-/// would show nothing for minutes, then one second at once.
+/// Prometheus' own collector, except that its CPU time counts whole seconds: a controller that uses a few milliseconds
+/// of each second would show nothing for minutes, then one second at once.
 pub(super) struct Process(ProcessCollector);
 
 impl Process {
@@ -34,7 +34,7 @@ impl Collector for Process {
     }
 }
 
-/// Of all threads, since the start.
+/// CPU time of all threads since the start of the process.
 #[allow(
     clippy::cast_precision_loss,
     reason = "exact to the microsecond for centuries"

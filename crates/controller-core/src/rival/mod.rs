@@ -1,7 +1,7 @@
 //! Another writer that keeps undoing ours (CORE-17).
 //!
 //! Two controllers that disagree about a value would overwrite each other for ever, as fast as the API server
-//! lets them. [`Contests`] remembers which of our writes were undone and tells when to stop answering at once:
+//! lets them. [`Contests`] remembers which of our writes were undone and says when to stop answering at once:
 //!
 //! | what happened | what the caller may do |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | each further one | write 2, 4, 8, … min later, at most 60 |
 //! | a contested value left alone for more than 1 h | all is forgiven |
 //!
-//! Where a value that is missing does harm, the caller sets another [`Pace`] than 1 to 60 min.
+//! A caller for whom a missing value does harm sets another [`Pace`] than 1 to 60 min.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,12 +27,12 @@ const STRIKES: usize = 3;
 const WINDOW: Duration = Duration::from_mins(5);
 /// A write of a contested object that is left alone for longer than this ends the contest.
 const FORGIVEN_AFTER: Duration = Duration::from_hours(1);
-/// A rival is named at most once within this.
+/// Least time between two warnings about the same rival.
 const WARN_EVERY: Duration = Duration::from_hours(1);
-/// Below this many objects, looking for old ones is not worth the time.
+/// With fewer objects than this, pruning is not worth the time.
 const PRUNE_FROM: usize = 64;
 
-/// How long a contested object is left alone.
+/// Waits before a contested object is written again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
     /// The wait after the write that made the object contested; doubles with each further one.
@@ -41,31 +41,31 @@ pub struct Pace {
     pub longest: Duration,
 }
 
-/// Which of our writes were undone, object by object; `K` names the object (or the one field of it). A value: times
-/// count from the start of the process.
+/// Which of our writes were undone, by object; `K` names the object or one field of it. A value: times count from the
+/// start of the process.
 ///
 /// Holds nothing about an uncontested object that has not been written for 5 min.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Contests<K> {
     records: BTreeMap<K, Record>,
-    /// How many records the last pruning left, at least [`PRUNE_FROM`].
+    /// Number of records that the last pruning left, at least [`PRUNE_FROM`].
     pruned_to: usize,
-    /// Field managers named, and when.
+    /// Field managers already named, with the time.
     warned: LogThrottle<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Record {
-    /// Since when a write of ours has stood, as far as we know; `None` once it is known to be undone.
+    /// Start of the time for which our write has stood, as far as we know; `None` once it is known to be undone.
     standing: Option<Duration>,
     contest: Contest,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Contest {
-    /// When our writes were undone, oldest first; fewer than [`STRIKES`].
+    /// Times at which our writes were undone, oldest first; fewer than [`STRIKES`].
     None { undone: Vec<Duration> },
-    /// The wait after the latest undone write, and its end.
+    /// The wait after the latest undone write, and when it ends.
     Open { wait: Duration, until: Duration },
 }
 
@@ -78,7 +78,7 @@ impl Default for Pace {
     }
 }
 
-/// Makes `controller_rival_writes_total` and registers it; fails when the registry has it already.
+/// Makes `controller_rival_writes_total` and registers it; fails if the registry already has it.
 pub fn undone_total(registry: &Registry) -> prometheus::Result<IntCounter> {
     register(
         registry,
@@ -100,7 +100,7 @@ impl<K> Default for Contests<K> {
 }
 
 impl<K: Clone + Ord> Contests<K> {
-    /// The API server has accepted our write of the wanted value.
+    /// Records that the API server has accepted our write of the wanted value.
     pub fn wrote(&mut self, key: &K, now: Duration) {
         self.prune(now);
         let record = self
@@ -119,17 +119,17 @@ impl<K: Clone + Ord> Contests<K> {
         }
     }
 
-    /// Whether a write of ours counts as standing: that the value differs now is news to [`Contests::undone`].
+    /// True if a write of ours counts as standing, so that a value that differs now is news to [`Contests::undone`].
     pub fn stands(&self, key: &K, now: Duration) -> bool {
         let record = self.records.get(key);
         record.is_some_and(|record| record.standing.is_some() && !record.is_settled(now))
     }
 
-    /// The caller would write again because somebody has replaced the value that it had written; [`Contests::wait`] tells
-    /// when it may. True exactly once a contest: the moment to name the rival.
+    /// Records that somebody replaced the value we wrote; [`Contests::wait`] says when the caller may write again.
+    /// Returns true once per contest: the moment to name the rival.
     ///
-    /// May be asked again and again about the same undoing, which counts once for each [`Contests::wrote`]. A write
-    /// that had stood for so long that it was settled (see the table above) does not count.
+    /// May be called repeatedly about the same undoing, which counts once for each [`Contests::wrote`]. A write that
+    /// had stood long enough to be settled (see the table above) does not count.
     pub fn undone(&mut self, pace: Pace, key: &K, now: Duration) -> bool {
         let Some(record) = self.records.get_mut(key) else {
             return false;
@@ -141,7 +141,7 @@ impl<K: Clone + Ord> Contests<K> {
         record.standing.take().is_some() && record.contest.strike(pace, now)
     }
 
-    /// How long from now a contested object is left alone; never zero.
+    /// How long from `now` a contested object must be left alone; never zero.
     pub fn wait(&self, key: &K, now: Duration) -> Option<Duration> {
         match self.records.get(key)?.contest {
             Contest::Open { until, .. } => until.checked_sub(now).filter(|wait| !wait.is_zero()),
@@ -149,12 +149,12 @@ impl<K: Clone + Ord> Contests<K> {
         }
     }
 
-    /// The object is gone, or no longer ours to write.
+    /// Forgets an object that is gone, or no longer ours to write.
     pub fn forget(&mut self, key: &K) {
         self.records.remove(key);
     }
 
-    /// The same of all keys in a row, from `first` on, for which `is_such` holds.
+    /// Forgets the consecutive keys from `first` on for which `is_such` holds.
     pub fn forget_from(&mut self, first: &K, is_such: impl Fn(&K) -> bool) {
         let keys = self.records.range(first..).map(|(key, _)| key);
         let keys: Vec<K> = keys.take_while(|key| is_such(key)).cloned().collect();
@@ -163,17 +163,17 @@ impl<K: Clone + Ord> Contests<K> {
         }
     }
 
-    /// How many objects it holds something about, for tests.
+    /// The number of objects on record, for tests.
     pub fn held(&self) -> usize {
         self.records.len()
     }
 
-    /// Whether to name the rival `manager` now: true at most once an hour for each.
+    /// Returns whether to name the rival `manager` now: true at most once an hour for each.
     pub fn may_warn(&mut self, manager: &str, now: Duration) -> bool {
         self.warned.is_due(manager, WARN_EVERY, now)
     }
 
-    /// Drops what is settled, whenever the map has doubled.
+    /// Drops settled records whenever the map has doubled.
     fn prune(&mut self, now: Duration) {
         if self.records.len() >= self.pruned_to.saturating_mul(2) {
             self.records.retain(|_, record| !record.is_settled(now));
@@ -182,7 +182,7 @@ impl<K: Clone + Ord> Contests<K> {
     }
 }
 
-/// The time from `since` to `now`; zero if that lies ahead.
+/// The time from `since` to `now`; zero if `since` is later.
 fn passed(since: Duration, now: Duration) -> Duration {
     now.saturating_sub(since)
 }
@@ -197,7 +197,7 @@ impl Default for Record {
 }
 
 impl Record {
-    /// Whether nothing that this record holds can matter any more.
+    /// True if nothing in this record can matter any more.
     fn is_settled(&self, now: Duration) -> bool {
         let (quiet_since, limit) = match &self.contest {
             Contest::None { undone } => (self.standing.or(undone.last().copied()), WINDOW),
@@ -208,7 +208,7 @@ impl Record {
 }
 
 impl Contest {
-    /// Notes that a write was undone. True when that opens the contest.
+    /// Records an undone write. Returns true if that opens the contest.
     fn strike(&mut self, pace: Pace, now: Duration) -> bool {
         let (wait, opens) = match self {
             Self::None { undone } => {
@@ -229,7 +229,7 @@ impl Contest {
     }
 }
 
-/// Which field manager wrote the field at `path` last, from `metadata.managedFields`.
+/// The field manager that last wrote the field at `path`, from `metadata.managedFields`.
 ///
 /// `path` is spelled as in `fieldsV1`: `["f:metadata", "f:annotations", "f:example.com/key"]`.
 pub fn manager_of(managed_fields: &[ManagedFieldsEntry], path: &[&str]) -> Option<String> {

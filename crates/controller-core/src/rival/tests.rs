@@ -12,7 +12,7 @@ enum Verdict {
     BackOff { wait: Duration, first: bool },
 }
 
-/// What is remembered of one object, with time in seconds.
+/// The record of one object, with times in seconds.
 #[derive(Default)]
 struct Bench {
     rivals: Contests<&'static str>,
@@ -233,8 +233,8 @@ fn the_manager_that_wrote_the_field_last_is_named() {
 }
 
 proptest! {
-    /// A rival that undoes after the given delays, against a caller that syncs every given number of seconds
-    /// and writes as soon as it may.
+    /// The rival undoes after the given delays; the caller syncs every given number of seconds and writes as soon as it
+    /// may.
     #[test]
     fn a_rival_is_never_answered_in_a_hot_loop(
         delays in prop::collection::vec(0u64..400, 1..40),

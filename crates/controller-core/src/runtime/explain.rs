@@ -1,4 +1,4 @@
-//! The subcommand `explain`: what a controller would do now, and why.
+//! The subcommand `explain`: prints what a controller would do now, and why.
 
 use clap::{Arg, ArgMatches, Command};
 
@@ -7,37 +7,37 @@ use crate::args::Subcommand;
 use crate::controller::{self, Controller, Explained, Now, Pass, Sender};
 use crate::meta::{NotNamespaced, ObjectKey};
 
-/// The argument's name.
+/// Name of the argument.
 const OBJECT: &str = "object";
 
 /// The subcommand `explain` of one controller.
 pub struct Explain<A: App> {
-    /// What it prints.
+    /// What the subcommand prints, for the help.
     pub about: &'static str,
-    /// What the help calls its argument, such as `NAMESPACE/POD`.
+    /// The argument's name in the help, such as `NAMESPACE/POD`.
     pub object: &'static str,
-    /// What that is.
+    /// Help for the argument.
     pub help: &'static str,
     /// The settings of the controller that change what is printed, by config-file key.
     pub settings: &'static [&'static str],
-    /// Who explains.
+    /// Makes the explanation.
     pub by: Explainer<A>,
 }
 
-/// Explains from the answers in the pass.
+/// Explains from the query results of a pass.
 pub enum Explainer<A: App> {
-    /// One object, which must be named.
+    /// Explains one object, which must be named.
     One(ExplainOne<A>),
-    /// All objects, or only the one of this name.
+    /// Explains all objects, or only the named one.
     All(ExplainAll<A>),
 }
 
-/// Explains one object, by its namespace and name.
+/// Explains one object, given by namespace and name.
 pub type ExplainOne<A> = fn(&<A as App>::Config, &Pass<A>, Now, &ObjectKey) -> Explanation<A>;
 /// Explains all objects, or the one of this name.
 pub type ExplainAll<A> = fn(&<A as App>::Config, &Pass<A>, Now, Option<&str>) -> Explanation<A>;
 
-/// What is to be asked first, or the text.
+/// The text, or the queries to send first.
 pub type Explanation<C> = Result<Explained<<C as Controller>::Query>, Failure>;
 
 impl<A: App> Explain<A> {

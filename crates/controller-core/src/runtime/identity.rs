@@ -1,15 +1,15 @@
-//! Who this process is, for the Lease and for events.
+//! The identity of this process, for the Lease and for events.
 
 use std::path::Path;
 
 use rand::RngExt;
 
-/// Where a pod finds its namespace.
+/// File in which a pod finds its namespace.
 const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
-/// Where the Lease lives when nobody says otherwise, as in kube-controller-manager.
+/// Default namespace of the Lease, as in kube-controller-manager.
 const DEFAULT_NAMESPACE: &str = "kube-system";
 
-/// The host's name: in a pod, the pod's.
+/// The host's name; in a pod, the pod's name.
 pub(super) fn host_name() -> String {
     std::env::var("HOSTNAME")
         .ok()
@@ -19,7 +19,7 @@ pub(super) fn host_name() -> String {
         .unwrap_or_else(|| "unknown".to_owned())
 }
 
-/// `configured`, else one that no other process has, also after a restart on the same host.
+/// `configured`, else a unique identity, which is new after each restart.
 pub(super) fn lease_identity(configured: Option<&str>, host_name: &str) -> String {
     configured.map_or_else(
         || format!("{host_name}_{:016x}", rand::rng().random::<u64>()),

@@ -1,7 +1,7 @@
 //! Assembles the parts into a process: parse, connect, elect, run, drain, exit code (CORE-11, CORE-12,
 //! CORE-14).
-//!
-//! A binary implements [`App`] and calls [`main`]. [`Env`] is all that a controller needs to run, so that a
+//! A binary implements [`App`] and calls [`main`]. [`Env`] is all that a controller needs to run, so that a test runs
+//! the same code against its own API server; `Env` also makes the informers, queues and workers.
 //! test runs the same code against an API server of its own; it also makes the informers, queues and workers.
 
 mod explain;
@@ -40,71 +40,72 @@ use crate::readiness::{Liveness, Readiness};
 use crate::shutdown::Shutdown;
 use crate::telemetry;
 
-/// How long the writes under way may take to finish after the first signal.
+/// Time for writes in progress to finish after the first signal.
 pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
-/// For the loop, its client and its informers, which wake each other: more gain nothing and cost memory (CORE-16). What must
-/// not wait behind a long list, such as the Lease and the probes, is on the main thread.
+/// Worker threads for the loop, its client and its informers, which wake each other: more threads gain nothing and cost
+/// memory (CORE-16). Work that must not wait behind a long list, such as the Lease and the probes, runs on the main
+/// thread.
 const WORKERS: usize = 1;
 
-/// Why a run failed; printed once, with its chain.
+/// Why a run failed; printed once, with its chain of errors.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// A controller binary.
 pub trait App: Controller {
-    /// Its flags.
+    /// The configuration: flags, environment variables and file.
     type Config: ControllerConfig + Clone + Send + Sync + 'static;
 
-    /// What it says about itself.
+    /// Name, help and defaults of the binary.
     const ABOUT: About;
 
-    /// Its subcommand `explain`; none, unless said otherwise.
+    /// The subcommand `explain`; `None`: no such subcommand.
     const EXPLAIN: Option<Explain<Self>> = None;
 
-    /// Its subcommand `preflight`; none, unless said otherwise.
+    /// The subcommand `preflight`; `None`: no such subcommand.
     const PREFLIGHT: Option<Preflight<Self>> = None;
 
-    /// Runs until `env.shutdown` drains, or until there is nothing left to do.
+    /// Runs until `env.shutdown` drains, or until the work is done.
     fn run(config: Self::Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
-/// What a controller runs in.
+/// Everything that a controller needs to run.
 #[derive(Clone)]
 pub struct Env {
-    /// The API server, for the controller.
+    /// Client of the controller.
     pub http: Http,
-    /// The same for [`Services`], over connections of its own.
+    /// Client of the [`Services`], over separate connections.
     pub client: kube::Client,
-    /// Time.
+    /// The process's clock.
     pub clock: Clock,
-    /// Requests with their classification.
+    /// Sends requests and classifies their answers.
     pub caller: Caller,
-    /// Metrics.
+    /// The registry behind `/metrics`.
     pub registry: Registry,
     /// `controller_planned_writes_total`.
     pub planned: PlannedWrites,
-    /// What `/readyz` waits for.
+    /// The checks behind `/readyz`.
     pub readiness: Readiness,
-    /// What `/livez` watches.
+    /// The checks behind `/livez`.
     pub liveness: Liveness,
-    /// Events.
+    /// Records events; disabled in a dry run.
     pub events: Recorder,
-    /// Whether this process may write.
+    /// Gives the term in which this process may write.
     pub leadership: Leadership,
-    /// When to stop.
+    /// Stage of the shutdown.
     pub shutdown: Shutdown,
-    /// The client-side limit of `client`.
+    /// Permits of the client-side limit of `http`.
     pub permits: Permits,
-    /// In which encoding objects are asked for.
+    /// The encoding in which objects are requested.
     pub encoding: Encoding,
-    /// Whether nothing is to be written.
+    /// True if nothing may be written.
     pub dry_run: bool,
     source: Option<Arc<dyn Any + Send + Sync>>,
 }
 
-/// What a test makes of the source of one kind of objects, instead of the source itself.
+/// A test's replacement for the source of one kind of objects, made from the original.
 pub type SourceOf<W> = dyn Fn(ListWatch<W>) -> BoxSource<<W as Wire>::View> + Send + Sync;
 
-/// The whole of a binary's `main`.
+/// The whole `main` of a binary.
 pub fn main<A: App>() -> ExitCode {
     let variable = |name: &str| std::env::var(name).ok();
     match run::<A>(std::env::args_os(), &variable) {
@@ -171,7 +172,7 @@ fn run<A: App>(
         metrics,
     ));
     services.shutdown_background();
-    // A blocking DNS look-up must not hold the exit up.
+    // A blocking DNS look-up must not delay the exit.
     runtime.shutdown_timeout(Duration::from_millis(100));
     code
 }

@@ -1,4 +1,4 @@
-//! One process: its tasks in the order they start and stop.
+//! One process: its tasks in the order in which they start and stop.
 
 use std::future::{Future, pending};
 use std::pin::pin;
@@ -31,17 +31,17 @@ use crate::shutdown::{self, Stage, Trigger};
 #[error("the controller panicked")]
 struct Panicked;
 
-/// The second signal came before the work was done.
+/// The second signal came before the work was finished.
 #[derive(Debug, thiserror::Error)]
 #[error("stopped by a second signal before the work was done")]
 struct Aborted;
 
-/// The writes under way were not finished in time.
+/// The writes in progress were not finished in time.
 #[derive(Debug, thiserror::Error)]
 #[error("stopped before the work was done, after {} s", DRAIN_TIMEOUT.as_secs())]
 struct NotDone;
 
-/// Connects with the settings of the command line.
+/// Connects with the settings from the command line.
 async fn connection(
     about: About,
     common: &CommonConfig,
@@ -60,7 +60,7 @@ async fn connection(
     Ok(connect(&options, clock, metrics).await?)
 }
 
-/// Answers a subcommand of the controller's own: what to print, and the exit code.
+/// Runs a subcommand of the controller; returns the text to print and the exit code.
 pub(super) async fn answer<A: App>(
     name: &str,
     matches: &ArgMatches,
@@ -84,8 +84,8 @@ pub(super) async fn answer<A: App>(
     Ok((explain.text(matches, config, sender).await?, ExitCode::SUCCESS))
 }
 
-/// Runs the controller on the runtime `worker` until a signal, or until it ends by itself. The services are on the runtime
-/// of who calls.
+/// Runs the controller on the runtime `worker` until a signal, or until the controller ends. The services run on the
+/// caller's runtime.
 pub(super) async fn serve<A: App>(
     worker: Handle,
     config: A::Config,
@@ -95,7 +95,7 @@ pub(super) async fn serve<A: App>(
     let (about, common) = (A::ABOUT, config.common().clone());
     let requests = RequestMetrics::register(metrics.registry())?;
     let Connection { http, url, permits } = connection(about, &common, &clock, &requests).await?;
-    // Before anybody can see that the process is up: who sees it may end it.
+    // Before the process shows that it is up: whoever sees that may end it.
     let mut signals = Signals::listen()?;
     let (stop, shutdown) = shutdown::channel();
     let mut env = Env::new(http, permits, clock.clone(), &metrics, common.dry_run, shutdown);
@@ -133,15 +133,15 @@ pub(super) async fn serve<A: App>(
         "starting"
     );
     let signal = async || signals.next().await;
-    // A service whose last user is gone ends before it is asked to, and that is a failure.
+    // A service whose last user is gone would end before it is told to, which is a failure.
     let _used = env.clone();
     supervise(&worker, A::run(config, env), signal, stop, services, &clock).await?;
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
 }
 
-/// Waits for the end of `app`, then ends the services. The first signal asks `app` to finish, the second does
-/// not wait for it. One that does not finish in time is dropped before the Lease is given back.
+/// Waits for the end of `app`, then ends the services. The first signal tells `app` to finish, the second does not wait
+/// for it. An `app` that does not finish in time is dropped before the Lease is released.
 async fn supervise(
     worker: &Handle,
     app: impl Future<Output = Result<(), Failure>> + Send + 'static,
@@ -171,7 +171,7 @@ async fn supervise(
         }
     };
     let ended = async {
-        // What would go on without the Lease has an end first.
+        // First ends the work that would go on without the Lease.
         apps.shutdown().await;
         services.stop.advance();
         services.tasks.drain(clock, DRAIN_TIMEOUT).await
@@ -229,7 +229,7 @@ mod tests {
     #[derive(Clone, Default)]
     struct Order(Arc<Mutex<Vec<&'static str>>>);
 
-    /// Tells when it is dropped.
+    /// Records when it is dropped.
     struct Guard(Order, &'static str);
 
     impl Drop for Guard {
@@ -242,7 +242,7 @@ mod tests {
         Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap())
     }
 
-    /// What happens after a signal, and how it ends, where the application runs so.
+    /// Runs `app`, sends a signal and returns how the process ends; `order` records what happens after the signal.
     async fn stopped(
         app: impl Future<Output = Result<(), Failure>> + Send + 'static,
         order: &Order,

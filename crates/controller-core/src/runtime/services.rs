@@ -1,5 +1,5 @@
-//! What serves the controller and ends after it: the admin server, the election, the event sender. Binary and tests
-//! put a process together from the same.
+//! The tasks that serve the controller and end after it: admin server, election, event sender. Binary and tests
+//! assemble a process from the same parts.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -26,15 +26,15 @@ use crate::tasks::TaskSet;
 /// The tasks of a process besides its controller's.
 #[derive(Debug)]
 pub struct Services {
-    /// The tasks.
+    /// The running tasks.
     pub tasks: TaskSet,
-    /// Ends them; the Lease is released.
+    /// Ends the tasks and releases the Lease.
     pub stop: Trigger,
     pub(super) shutdown: Shutdown,
 }
 
 impl Env {
-    /// What a controller runs in: without an election and without events, until [`Services::start`].
+    /// An environment without an election and without events, until [`Services::start`].
     pub fn new(
         http: impl Into<Http>,
         permits: Permits,
@@ -66,7 +66,7 @@ impl Env {
         }
     }
 
-    /// The same, with `over` between one kind of objects and its informer: a test puts a bug there.
+    /// Puts `over` between one kind of objects and its informer: a test puts a bug there.
     #[must_use]
     pub fn over_source<W: Wire>(
         mut self,
@@ -84,7 +84,7 @@ impl Env {
 }
 
 impl Services {
-    /// No tasks yet.
+    /// No tasks.
     pub fn new() -> Self {
         let (stop, shutdown) = shutdown::channel();
         Self {
@@ -94,8 +94,8 @@ impl Services {
         }
     }
 
-    /// Starts the election, if there is to be one, and the event sender. A dry run leaves no trace, so that it can stand
-    /// beside the controller that does the work (CORE-14).
+    /// Starts the election, if it is enabled, and the event sender. A dry run leaves no trace, so that it can run next
+    /// to the controller that does the work (CORE-14).
     pub fn start(
         &mut self,
         env: &mut Env,
@@ -136,7 +136,7 @@ impl Services {
         Ok(())
     }
 
-    /// Says in the log if the API server is of a version that the controllers were not tested with.
+    /// Logs a warning if the controllers were not tested with the API server's version.
     pub(super) fn check_version(&mut self, env: &Env) {
         let sender = Sender::new(env.client.clone(), env.caller.clone(), Encoding::Json);
         let (clock, stop) = (env.clock.clone(), self.shutdown.clone());
@@ -176,7 +176,7 @@ impl Default for Services {
     }
 }
 
-/// The one of the flags; a token is never asked for without TLS.
+/// The certificate from the flags, else a self-signed one if tokens are needed: no token is requested without TLS.
 fn certificate(common: &CommonConfig) -> Option<Certificate> {
     match (common.tls_cert_file.clone(), common.tls_private_key_file.clone()) {
         (Some(cert), Some(key)) => Some(Certificate::Files(TlsPaths { cert, key })),

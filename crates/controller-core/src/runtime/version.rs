@@ -1,4 +1,4 @@
-//! Which Kubernetes the API server is of, and whether the controllers were tested with it (CORE-18).
+//! The API server's version of Kubernetes, and whether the controllers were tested with it (CORE-18).
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::args::{SUPPORTED_KUBERNETES, supported_kubernetes};
 use crate::clock::Clock;
 use crate::controller::{Query, Request, Sender};
 
-/// How soon an API server that gave no answer is asked again.
+/// Wait before an API server that gave no answer is asked again.
 const ASK_AGAIN: Duration = Duration::from_secs(10);
 
-/// Which minor version of Kubernetes 1 is it? None of another.
+/// Query for the minor version of Kubernetes 1; `None` for another major version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerVersion;
 
@@ -34,14 +34,14 @@ impl Query for ServerVersion {
 
     fn read(&self, body: &[u8]) -> serde_json::Result<Option<u32>> {
         let Info { major, minor } = serde_json::from_slice(body)?;
-        // Some vendors' have a `+` behind it.
+        // Some vendors append a `+`.
         let minor = minor.trim_end_matches(|end: char| !end.is_ascii_digit());
         Ok(minor.parse().ok().filter(|_| major == "1"))
     }
 }
 
-/// The version of the API server, if the controllers were not tested with it. Waits for one that does not answer; one
-/// that refuses to tell is not asked again.
+/// The version of the API server, if the controllers were not tested with it. Waits for an API server that does not
+/// answer; does not repeat a refused query.
 pub(super) async fn untested(sender: &Sender, clock: &Clock) -> Option<String> {
     loop {
         let failed = match sender.ask(&ServerVersion, None).await.0 {
@@ -80,7 +80,7 @@ mod tests {
     use crate::api::Caller;
     use crate::config::Encoding;
 
-    /// What is found where the API server gives these answers, one after the other, and after how long.
+    /// What is found if the API server gives these answers in turn, and after how long.
     async fn found(answers: &[(u16, &str)]) -> (Option<String>, Duration) {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
         let mut answers: Vec<_> = answers

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::clock::Clock;
 use crate::metrics::{at_scrape_of, register};
 
-/// One queue's metrics; cheap to clone.
+/// The metrics of one queue; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct QueueMetrics {
     clock: Clock,
@@ -24,7 +24,7 @@ pub struct QueueMetrics {
     running: Arc<Mutex<Running>>,
 }
 
-/// The runs of keys, by a number that grows: the first is the longest running.
+/// The runs of keys by an increasing number: the first is the longest running.
 #[derive(Debug, Default)]
 struct Running {
     last: u64,
@@ -34,12 +34,12 @@ struct Running {
 #[derive(Debug)]
 struct Run {
     began: Instant,
-    /// When it last went on.
+    /// Last time at which the run made progress.
     went_on: Instant,
 }
 
 impl QueueMetrics {
-    /// Makes the metrics of the queue `name` and registers them.
+    /// Makes the metrics of the queue `name` and registers them; fails if `registry` already has them.
     pub fn register(registry: &Registry, clock: Clock, name: &str) -> prometheus::Result<Self> {
         let opts = |metric: &str, help: &str| Opts::new(metric, help).const_label("name", name);
         let histogram = |metric: &str, help: &str| {
@@ -91,7 +91,8 @@ impl QueueMetrics {
         })
     }
 
-    /// For how long a run has not gone on, at most; zero when there is none. One that takes its time is not stuck.
+    /// The longest time that a run has made no progress; zero if there are no runs. A run that merely takes long is not
+    /// stuck.
     pub fn longest_stuck(&self) -> Duration {
         let first = self.running.lock().runs.values().map(|run| run.went_on).min();
         first.map_or(Duration::ZERO, |first| {
@@ -99,7 +100,7 @@ impl QueueMetrics {
         })
     }
 
-    /// A key waits to be processed.
+    /// Counts a key that waits to be processed.
     pub fn added(&self) {
         self.adds.inc();
         self.depth.inc();
@@ -109,7 +110,7 @@ impl QueueMetrics {
         self.retries.inc();
     }
 
-    /// A run begins, after its key has `waited`; returns the number to end it with.
+    /// Records that a run begins after its key has `waited`; returns the number that ends the run.
     pub fn started(&self, waited: Option<Duration>) -> u64 {
         self.depth.dec();
         if let Some(waited) = waited {
@@ -124,7 +125,7 @@ impl QueueMetrics {
         run
     }
 
-    /// A run has been looked at: it waits for something, or does it.
+    /// Records progress of a run: the run waits for something, or does it.
     pub(crate) fn goes_on(&self, run: u64) {
         if let Some(run) = self.running.lock().runs.get_mut(&run) {
             run.went_on = self.clock.instant();

@@ -1,4 +1,4 @@
-//! What is left of client-go's work queue beside the [loop](crate::controller): its metrics, and its limit.
+//! The parts of client-go's work queue that the [loop](crate::controller) does not cover: metrics and the token bucket.
 
 mod metrics;
 mod token_bucket;

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-/// A token bucket, a value: times are durations since some origin. Each token taken when there is none makes a debt.
+/// A token bucket as a value: times are durations since some origin. Taking a token from an empty bucket makes a debt.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TokenBucket {
-    /// The time in which one token comes.
+    /// Time in which one token is added.
     interval: Duration,
-    /// The time in which an empty bucket fills up.
+    /// Time in which an empty bucket fills up.
     span: Duration,
-    /// When the bucket is full, if none is taken until then.
+    /// When the bucket is full, if no token is taken until then.
     full_at: Duration,
 }
 
@@ -24,23 +24,23 @@ impl TokenBucket {
         }
     }
 
-    /// Takes a token at `now` and returns how long to wait until it is there.
+    /// Takes a token at `now` and returns how long to wait for it.
     pub fn take(&mut self, now: Duration) -> Duration {
         self.full_at = self.full_at.max(now).saturating_add(self.interval);
         self.debt(now)
     }
 
-    /// How long to wait until there is a token.
+    /// How long a token taken at `now` would have to be waited for.
     pub fn wait(&self, now: Duration) -> Duration {
         self.clone().take(now)
     }
 
-    /// Gives back a token that was taken and is not needed.
+    /// Returns a token that was taken and not needed.
     pub fn give_back(&mut self) {
         self.full_at = self.full_at.saturating_sub(self.interval);
     }
 
-    /// How long until the tokens that were taken are there.
+    /// Time until the tokens already taken have been added.
     fn debt(&self, now: Duration) -> Duration {
         self.full_at.saturating_sub(now.saturating_add(self.span))
     }
@@ -56,7 +56,7 @@ mod tests {
         let mut take = |now: u64| bucket.take(Duration::from_millis(now)).as_millis();
         assert_eq!([0; 6].map(&mut take), [0, 0, 0, 100, 200, 300]);
         assert_eq!(take(1_300), 0);
-        // A long rest fills no more than the burst.
+        // However long the rest, the bucket holds no more than the burst.
         assert_eq!([3_600_000; 4].map(take), [0, 0, 0, 100]);
     }
 }

@@ -1,4 +1,4 @@
-//! Requests on their way.
+//! Requests in flight.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use controller_core::leader::LeaseLost;
 use super::model::{AnswerOf, Model, call, failed};
 
 pub(super) struct Flying<M: Model> {
-    /// Nothing where the process that sent it is gone.
+    /// `None` if the process that sent it is gone.
     pub(super) id: Option<u64>,
     pub(super) ask: RequestOf<M::Controller>,
     pub(super) answer: Option<Completed<AnswerOf<M>>>,
-    /// It has not arrived, and fails then.
+    /// Set if the request has not arrived and will fail at that time.
     pub(super) fails_at: Option<Duration>,
 }
 
@@ -28,7 +28,7 @@ pub(super) fn arrive<M: Model>(model: &mut M, flying: &mut Flying<M>, now: Now) 
     }
 }
 
-/// The answer to a request that fails.
+/// The answer to a failing request.
 pub(super) fn failure<M: Model>(
     ask: &RequestOf<M::Controller>,
     fate_unknown: bool,
@@ -40,7 +40,7 @@ pub(super) fn failure<M: Model>(
     }
 }
 
-/// A write that is dropped because its term is over.
+/// The result of a write that is dropped because its term is over.
 pub(super) fn lost<M: Model>(flying: &mut Flying<M>) -> Option<(u64, Completed<AnswerOf<M>>)> {
     let RequestOf::Write(_) = flying.ask else {
         return None;

@@ -1,4 +1,4 @@
-//! What a model says of its world, and the words of a run.
+//! The model of a controller's world, and the operations of a run.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use super::resource::Watch;
 /// The wall clock at the start of every run: 2026-01-01T00:00:00Z.
 pub const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
 
-/// That, as the loop tells it.
+/// [`START`] as the loop's [`Now`].
 pub const NOW: Now = Now {
     wall: START,
     uptime: Duration::ZERO,
 };
 
-/// So many steps has a run at most.
+/// Most steps of a run.
 pub(super) const MOST_OPS: usize = 60;
 
 /// A world around a controller.
@@ -28,48 +28,48 @@ pub trait Model {
     type Controller: Controller;
     type Act: Clone + Debug;
 
-    /// How much time may pass until everything is right, once nothing goes wrong any more.
+    /// Time until everything must be right, once nothing fails any more.
     const SETTLES_WITHIN: Duration = Duration::from_hours(12);
 
-    /// The controller of a process that starts.
+    /// The controller of a starting process.
     fn controller(&self) -> Self::Controller;
 
-    /// Somebody else does something.
+    /// Applies an action of somebody else.
     fn act(&mut self, action: &Self::Act, now: Now);
 
-    /// A request arrives at the API server.
+    /// Carries out a request that arrives at the API server.
     fn arrive(&mut self, ask: &RequestOf<Self::Controller>, now: Now) -> Completed<AnswerOf<Self>>;
 
-    /// The resources that are watched, each by its plural name.
+    /// The watched resources, each by its plural name.
     fn watches(&mut self) -> Vec<(&'static str, &mut dyn Watch<Self::Controller>)>;
 
-    /// Every key that there may be something to do for.
+    /// Every key for which there may be something to do.
     fn keys(&self) -> Vec<KeyOf<Self>>;
 
-    /// The keys by which `key` is woken, too.
+    /// The keys that enqueue `key`, too.
     fn covers(&self, key: &KeyOf<Self>) -> Vec<KeyOf<Self>> {
         let _ = key;
         Vec::new()
     }
 
-    /// Whether somebody else does what is to be done for `key`, so that nothing is lost if no change wakes it.
+    /// True if somebody else does the work for `key`, so that nothing is lost if no change enqueues it.
     fn is_left(&self, key: &KeyOf<Self>, stores: &<Self::Controller as Controller>::Stores) -> bool {
         let _ = (key, stores);
         false
     }
 
-    /// How long it takes until there is a permit for the next request: which keys have begun when something happens is a
-    /// matter of chance then.
+    /// Time until there is a permit for the next request: then it is a matter of chance which keys have begun when
+    /// something happens.
     fn permit_every(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Whether a request arrives while the process that sent it lives, or never.
+    /// True if a request arrives while its sender lives, or never.
     fn is_prompt(&self) -> bool {
         false
     }
 
-    /// Others end what they have begun; whether there was anything.
+    /// Lets others finish what they have begun; returns whether there was anything.
     fn come_to_rest(&mut self) -> bool {
         false
     }
@@ -80,57 +80,57 @@ pub trait Model {
         }
     }
 
-    /// How many keys are looked at again for ever.
+    /// Number of keys that are rechecked for ever.
     fn rechecks(&self, event_loop: &Loop<Self::Controller>) -> usize {
         let _ = event_loop;
         0
     }
 
-    /// Whether a cache may remember a write whose answer was lost until its object goes, because nothing more is to be done
-    /// with that object.
+    /// True if a cache may remember a write whose answer was lost until the object goes, because nothing more has to be
+    /// done with that object.
     fn leaves_writes(&self) -> bool {
         false
     }
 
-    /// How much of what the controller remembers is about objects.
+    /// Number of entries about objects in the controller's state.
     fn remembered(&self, state: &<Self::Controller as Controller>::State) -> usize;
 
-    /// Whether everything is as it should be, once nothing goes wrong any more.
+    /// Checks that everything is as it should be, once nothing fails any more.
     fn check(&self, event_loop: &Loop<Self::Controller>, now: Now) -> Result<(), String>;
 }
 
 /// The key of a model's controller.
 pub type KeyOf<M> = <<M as Model>::Controller as Controller>::Key;
-/// The answer of a model's controller.
+/// The answer to a query of a model's controller.
 pub type AnswerOf<M> = controller::AnswerOf<<M as Model>::Controller>;
 
-/// A step of a run. Numbers choose among what there is.
+/// A step of a run. Numbers choose among the candidates.
 #[derive(Clone, Debug)]
 pub enum Op<A> {
     /// Somebody else does something.
     Act(A),
-    /// A watch tells the next thing.
+    /// A watch delivers its next event.
     Deliver(usize),
     BeginList(usize),
     Arrive(usize),
-    /// The answer to a request comes; if it had not arrived, it does first.
+    /// The answer to a request comes; the request arrives first if it has not.
     Answer(usize),
-    /// No answer to a request will come.
+    /// The answer to a request is lost.
     Lose(usize),
-    /// A request is refused.
+    /// The API server refuses a request.
     Refuse(usize),
-    /// A request fails, after ten seconds.
+    /// A request fails after ten seconds.
     Hang(usize),
     Pass(Duration),
     /// A term begins or ends.
     Lead(bool),
-    /// A term has gone on for an hour.
+    /// A term has lasted for another hour.
     Resync,
-    /// The process dies, and another starts. Requests on their way may still arrive.
+    /// The process dies and another starts. Requests in flight may still arrive.
     Crash,
 }
 
-/// Steps, those of others drawn by `action`.
+/// Steps of a run; `action` draws those of others.
 pub fn ops<A: Clone + Debug + 'static>(
     action: impl Strategy<Value = A> + 'static,
 ) -> impl Strategy<Value = Vec<Op<A>>> {
@@ -167,17 +167,17 @@ pub(super) fn call() -> Call {
     }
 }
 
-/// The API server says that the object does not exist, or is another one.
+/// The failure if the object does not exist, or is another one.
 pub fn gone() -> CallFailed {
     failed(Outcome::Gone, Some(404))
 }
 
-/// The API server says that the object is not the one that was judged.
+/// The failure if the object is not the one that was judged.
 pub fn conflict() -> CallFailed {
     failed(Outcome::Conflict, Some(409))
 }
 
-/// A request that came to this; with the code of the answer, if there was one.
+/// The failure with this outcome; with the code of the answer, if there was one.
 pub fn failed(outcome: Outcome, code: Option<u16>) -> CallFailed {
     CallFailed::Answered {
         call: call(),
@@ -187,7 +187,7 @@ pub fn failed(outcome: Outcome, code: Option<u16>) -> CallFailed {
     }
 }
 
-/// The object of a write as the answer has it, which is not being deleted.
+/// A write's answer: an object that is not being deleted.
 pub fn accepted(uid: Uid, version: u64) -> Accepted {
     Accepted {
         uid: Some(uid),

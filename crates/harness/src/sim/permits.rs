@@ -1,25 +1,25 @@
-//! How many requests a run may make, and how many of those that fail again.
+//! The limits of a run, on requests and on keys that keep failing.
 
 use std::cell::Cell;
 use std::time::Duration;
 
 use controller_core::controller::{Limit, RetryShare};
 
-/// As many permits as are wanted: what the limit is worth is tried on the loop alone.
+/// Permits without limit: the limit itself is tested on the loop alone.
 pub struct Unlimited;
 
-/// No permit ever: for what is to be done without a request.
+/// No permits: shows what is done without a request.
 pub struct NoPermits;
 
-/// One permit after the other.
+/// One permit at a time.
 pub(super) struct Trickle<'a> {
     pub(super) every: Duration,
     pub(super) now: Duration,
-    /// When there is a permit again.
+    /// Time of the next permit.
     pub(super) permit: &'a Cell<Duration>,
 }
 
-/// Scarce, so that keys that fail wait for their turn.
+/// Scarce, so that keys that fail wait for a permit.
 pub(super) fn retries() -> RetryShare {
     RetryShare::new(1.0, 5)
 }

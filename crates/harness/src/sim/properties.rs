@@ -28,13 +28,13 @@ impl<M: Model> Sim<M> {
             let is_woken = |key: &KeyOf<M>| self.event_loop.is_woken(key, self.now);
             assert!(
                 is_woken(key) || covers.iter().any(is_woken) || self.is_kept(key, &after, self.now),
-                "a change made {after:?} of {before:?} for {key}, and did not wake it"
+                "a change made {after:?} of {before:?} for {key}, and did not enqueue it"
             );
         }
     }
 
-    /// The done contract: no key has anything to do, each comes back at the time that it names, and says the same until
-    /// something is to happen.
+    /// The done contract: no key has anything to do; each comes back at the time that it names, and says the same until
+    /// something is due.
     pub(super) fn assert_idle(&mut self, again: Option<Duration>) {
         let half = again.unwrap_or(Duration::from_secs(1)) / 2;
         let meanwhile = Now {
@@ -54,8 +54,9 @@ impl<M: Model> Sim<M> {
         }
     }
 
-    /// Whether `key` comes back at the time that `step` names for it at `now`, if any. Where it asks questions, what it
-    /// says once they are answered counts; no watch tells of new answers, so it may also come back by another key.
+    /// Returns whether `key` comes back at the time that `step` names for it at `now`, if any. If `step` sends queries,
+    /// the action after their answers counts; no watch reports new answers, so the key may also come back through
+    /// another key.
     fn is_kept(&mut self, key: &KeyOf<M>, step: &Action<M::Controller>, now: Now) -> bool {
         if let Action::Read(_) = step {
             let (model, event_loop) = (&mut self.model, &self.event_loop);
@@ -69,7 +70,7 @@ impl<M: Model> Sim<M> {
             return covers.iter().any(comes_back)
                 || (!matches!(answered, Action::Read(_)) && self.is_kept(key, &answered, now));
         }
-        // One whose pass failed is retried after a wait, or waits for its turn among those that fail again and again.
+        // A key whose pass failed is retried after a wait, or waits for its turn among those that keep failing.
         let is_retried = self.event_loop.is_waiting(key) || self.event_loop.is_woken(key, now);
         let Action::Done(requeues) = step else {
             return is_retried;

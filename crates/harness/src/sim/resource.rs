@@ -1,4 +1,4 @@
-//! One resource: what the API server has, and what the watch has still to tell.
+//! One resource: the API server's objects, and the events that the watch still has to deliver.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,13 +9,13 @@ use serde_json::Value;
 
 use super::model::accepted;
 
-/// One resource: what the API server has, and what the watch has still to tell its store.
+/// One resource: the API server's objects, and the events that its watch still has to deliver to its store.
 #[derive(Debug)]
 pub struct Resource<C: Controller, V: View> {
     of: StoreOf<C, V>,
     objects: BTreeMap<ObjectKey, Object<V>>,
     pending: VecDeque<SourceEvent<V>>,
-    /// The items of a list that was asked for, until its answer comes.
+    /// The items of a requested list, until its answer comes.
     list: Option<Vec<SourceEvent<V>>>,
     versions: u64,
     created: usize,
@@ -24,7 +24,7 @@ pub struct Resource<C: Controller, V: View> {
 /// An object of the model's API server.
 #[derive(Clone, Debug)]
 pub struct Object<V> {
-    /// What a view of it shows.
+    /// The view of the object.
     pub view: V,
     pub uid: Uid,
     pub version: u64,
@@ -51,7 +51,7 @@ impl<C: Controller, V: View + Clone> Resource<C, V> {
         self.versions + 1
     }
 
-    /// The object is this now; another one than before if `uid` says so. Returns its new version.
+    /// Creates or replaces the object; another `uid` makes it a new one. Returns its new version.
     pub fn put(&mut self, view: V, uid: Uid) -> u64 {
         self.versions += 1;
         let version = self.versions;
@@ -67,7 +67,7 @@ impl<C: Controller, V: View + Clone> Resource<C, V> {
         version
     }
 
-    /// Changes the object, if it is there; the answer to such a write.
+    /// Changes the object, if it exists; returns the answer to such a write.
     pub fn edit(&mut self, key: &ObjectKey, edit: impl FnOnce(&mut V)) -> Option<Accepted> {
         let Object { mut view, uid, .. } = self.objects.get(key)?.clone();
         edit(&mut view);
@@ -75,12 +75,12 @@ impl<C: Controller, V: View + Clone> Resource<C, V> {
         Some(accepted(uid, version))
     }
 
-    /// The next change has this version, for a model that counts them itself.
+    /// Sets the version of the next change, for a model that counts versions itself.
     pub const fn skip_to(&mut self, version: u64) {
         self.versions = version.saturating_sub(1);
     }
 
-    /// The object is gone.
+    /// Removes the object.
     pub fn delete(&mut self, key: &ObjectKey) {
         if let Some(object) = self.objects.remove(key) {
             self.versions += 1;
@@ -109,24 +109,24 @@ impl<C: Controller, V: View + Clone> Resource<C, V> {
     }
 }
 
-/// The watch of a resource that a controller follows.
+/// The watch that a controller has on a resource.
 pub trait Watch<C: Controller> {
-    /// It has broken: what it had still to tell is lost, and a list is asked for.
+    /// Breaks the watch: undelivered events are lost, and a list is requested.
     fn begin_list(&mut self, event_loop: &mut Loop<C>, now: Now);
 
-    /// A process has started: the next thing that it hears is a list.
+    /// A process has started: its next event is a list.
     fn restart(&mut self);
 
-    /// All its objects are deleted.
+    /// Deletes all objects of the resource.
     fn clear(&mut self);
 
-    /// How many objects it has had.
+    /// Number of objects ever created.
     fn created(&self) -> usize;
 
-    /// How many of its objects have writes that the watch has not shown.
+    /// Number of objects with writes that the watch has not shown.
     fn mutations(&self, event_loop: &mut Loop<C>) -> usize;
 
-    /// The loop hears of the next thing; whether there was one.
+    /// Delivers the next event to the loop; returns whether there was one.
     fn deliver(&mut self, event_loop: &mut Loop<C>, now: Now) -> bool;
 }
 
@@ -184,7 +184,7 @@ pub fn observed<V: Clone>(object: &Object<V>) -> informer::Versioned<V> {
     }
 }
 
-/// The view of an object that the API server has so.
+/// The view of an object in the API server's JSON.
 pub fn decoded<W: Wire>(object: &Value) -> W::View {
     let found = informer::Versioned::read::<W>(object.to_string().as_bytes());
     found.unwrap().unwrap().view

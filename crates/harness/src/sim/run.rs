@@ -1,4 +1,4 @@
-//! A run: what is on its way, and what is held at each step.
+//! A run: what is in flight, and the checks at each step.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -18,14 +18,14 @@ use super::flying::{Flying, arrive, failure, lost, pick};
 use super::model::{MOST_OPS, Model, NOW, Op, op};
 use super::permits::{Trickle, retries};
 
-/// So many passes may end without progress.
+/// Most passes that may end without progress.
 const MOST_REPEATS: usize = 20;
-/// A run that takes more turns than this in one moment has no end.
+/// A run that takes more turns than this at one time never ends.
 const MOST_TURNS: usize = 10_000;
-/// A request that hangs fails after this time, as behind a webhook.
+/// A hanging request fails after this time, as behind a webhook.
 const HANGS: Duration = Duration::from_secs(10);
 
-/// Takes `ops`, then lets everything come to its end. Panics where a property does not hold.
+/// Takes `ops`, then lets everything finish. Panics if a property does not hold.
 pub fn run<M: Model>(model: M, ops: &[Op<M::Act>]) {
     let mut sim = Sim::new(model);
     for op in ops {
@@ -34,7 +34,7 @@ pub fn run<M: Model>(model: M, ops: &[Op<M::Act>]) {
     sim.end();
 }
 
-/// One process sees so many objects come and go, drawn by `action`; it must keep nothing of them.
+/// Runs one process while `objects` objects, drawn by `action`, come and go; it must keep nothing about them.
 pub fn run_through<M: Model>(model: M, objects: usize, action: impl Strategy<Value = M::Act> + 'static)
 where
     M::Act: 'static,
@@ -61,16 +61,16 @@ pub struct Sim<M: Model> {
     pub(super) now: Now,
     pub(super) leading: bool,
     in_flight: Vec<Flying<M>>,
-    /// Resources whose watch has broken and has not come back.
+    /// Resources whose watch is broken.
     away: BTreeSet<usize>,
-    /// How many passes have ended without progress: an answer that the watch has overtaken may cost one.
+    /// Passes that ended without progress: an answer that the watch has overtaken may cost one.
     no_progress: usize,
-    /// When there is a permit again.
+    /// Time of the next permit.
     permit: Cell<Duration>,
 }
 
 impl<M: Model> Sim<M> {
-    /// A process that has just started, and leads.
+    /// A process that has just started and leads.
     pub fn new(mut model: M) -> Self {
         let event_loop = started(&mut model, NOW);
         let mut sim = Self {
@@ -102,14 +102,14 @@ impl<M: Model> Sim<M> {
         left.map(|flying| &flying.ask)
     }
 
-    /// Takes a step, and does what is to be done then.
+    /// Takes a step, and does what is due then.
     pub fn step(&mut self, op: &Op<M::Act>) {
         self.take(op);
         self.pass(self.model.permit_every());
         self.turn();
     }
 
-    /// Fails unless everything is as it should be in the end, and the loop and its caches have nothing left to do.
+    /// Fails unless everything is as it should be in the end, and the loop and its caches are empty.
     pub fn check(&mut self) {
         self.model.check(&self.event_loop, self.now).unwrap();
         let held = self.event_loop.held() - self.model.rechecks(&self.event_loop);
@@ -119,7 +119,7 @@ impl<M: Model> Sim<M> {
         }
     }
 
-    /// Fails if a cache remembers a write.
+    /// Fails if a cache still remembers a write.
     fn check_writes(&mut self) {
         for (resource, watch) in self.model.watches() {
             assert_eq!(
@@ -135,7 +135,7 @@ impl<M: Model> Sim<M> {
         watches.iter().map(|(_, watch)| watch.created()).sum()
     }
 
-    /// Lets everything come to its end, then deletes everything. Fails unless all is right, and nothing is left of it.
+    /// Lets everything finish, then deletes everything. Fails unless all is right, and nothing is left.
     fn end(&mut self) {
         self.settle();
         self.check();
@@ -194,7 +194,7 @@ impl<M: Model> Sim<M> {
         }
     }
 
-    /// Polls until the loop wants nothing more at this moment.
+    /// Polls until the loop has no more work at this time.
     fn turn(&mut self) {
         for _ in 0..MOST_TURNS {
             let polled = self.poll();
@@ -202,7 +202,7 @@ impl<M: Model> Sim<M> {
             self.no_progress += polled.told.iter().filter(without_progress).count();
             assert!(
                 self.no_progress <= MOST_REPEATS,
-                "the same is asked for again and again"
+                "the loop repeats the same action"
             );
             for Effect { id, ask, .. } in polled.effects {
                 self.in_flight.push(Flying {
@@ -220,7 +220,7 @@ impl<M: Model> Sim<M> {
     }
 
     fn deliver(&mut self, which: usize) -> bool {
-        // What wakes whom is shown by a process alone: beside others it has too many steps for that.
+        // Only a process alone shows what enqueues what: next to others it has too many steps.
         let before = if self.model.is_prompt() {
             Vec::new()
         } else {
@@ -256,7 +256,7 @@ impl<M: Model> Sim<M> {
         }
     }
 
-    /// The request gets no answer, or is refused before it has arrived.
+    /// Loses the answer to a request, or refuses a request that has not arrived.
     fn fail(&mut self, which: usize, fate_unknown: bool) {
         let count = self.in_flight.len();
         let Some(flying) = pick(&mut self.in_flight, which) else {
@@ -266,7 +266,7 @@ impl<M: Model> Sim<M> {
             arrive(&mut self.model, flying, self.now);
         }
         let arrived = flying.answer.is_some();
-        // What has arrived is not refused.
+        // A request that has arrived cannot be refused.
         let Some(id) = flying.id.take_if(|_| fate_unknown || !arrived) else {
             return;
         };
@@ -301,7 +301,7 @@ impl<M: Model> Sim<M> {
         self.leading = leading;
         self.event_loop.observe(LoopEvent::Leading(leading), self.now);
         if !leading {
-            // The shell drops what is on its way; it may arrive all the same.
+            // The shell drops the requests in flight, which may still arrive.
             let ids: Vec<_> = self.in_flight.iter_mut().filter_map(lost).collect();
             for (id, completed) in ids {
                 self.event_loop.completed(id, completed, self.now);
@@ -328,7 +328,7 @@ impl<M: Model> Sim<M> {
         self.lead(leading);
     }
 
-    /// Nothing goes wrong any more: everything comes, as often as it takes.
+    /// Nothing fails any more: everything arrives, as often as it takes.
     pub fn settle(&mut self) {
         self.lead(true);
         let mut left = M::SETTLES_WITHIN;
@@ -366,7 +366,7 @@ fn started<M: Model>(model: &mut M, now: Now) -> Loop<M::Controller> {
     let controller = Arc::new(model.controller());
     let (registry, clock) = (Registry::new(), Clock::starting_at(now.wall));
     let queues = controller.queues().into_iter();
-    // What is counted of a key must go with it, too.
+    // The counts of a key must go with the key, too.
     let metrics = queues.map(|queue| {
         let register = |name| QueueMetrics::register(&registry, clock.clone(), name).unwrap();
         queue.name.map(register)

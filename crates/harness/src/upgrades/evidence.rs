@@ -1,4 +1,4 @@
-//! What the API server says of the replicas: the versions of their Lease, and the requests that they made.
+//! The API server's record of the replicas: the versions of their Lease, and their requests.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -21,14 +21,14 @@ use crate::audit::is_work;
 use crate::objects::text;
 use crate::replica::soon;
 
-/// Under which the API server notes which token a request had.
+/// Audit annotation that identifies the token of a request.
 const CREDENTIAL: &str = "authentication.kubernetes.io/credential-id";
 
 /// A version of the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Version {
     pub(super) holder: Option<String>,
-    /// When the holder took it, or it was given up, by the holder's clock just before the request.
+    /// When the holder took or released the Lease, by the holder's clock just before the request.
     pub(super) acquired: Timestamp,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Write {
     pub(super) by: String,
     pub(super) received: Timestamp,
     pub(super) answered: Timestamp,
-    /// Whether it was carried out.
+    /// True if the write was carried out.
     pub(super) accepted: bool,
 }
 
@@ -75,7 +75,7 @@ impl LeaseLog {
         }
     }
 
-    /// All of them, to that of now, which must be the first that says what it says.
+    /// All versions up to the current one, which must be the first with its content.
     pub(super) async fn versions(mut self) -> Vec<Version> {
         let newest = Version::from(self.leases.get(&self.name).await.unwrap());
         let mut seen = Vec::new();
@@ -98,7 +98,7 @@ impl From<Lease> for Version {
     }
 }
 
-/// How the audit log calls the token of `kubeconfig`.
+/// The audit log's name for the token of `kubeconfig`.
 pub(super) async fn credential(kubeconfig: &Path) -> String {
     let reviews: Api<SelfSubjectReview> = Api::all(client(kubeconfig).await.unwrap());
     let review = reviews
@@ -109,7 +109,7 @@ pub(super) async fn credential(kubeconfig: &Path) -> String {
     user.extra.unwrap()[CREDENTIAL][0].clone()
 }
 
-/// The writes so far of those whose tokens have these names, as far as they are [work](is_work).
+/// The writes so far with the tokens in `names`, if they are [work](is_work).
 pub(super) fn writes(control_plane: &ControlPlane, names: &BTreeMap<String, String>) -> Vec<Write> {
     let events = control_plane.audit_events().unwrap();
     let write = |event: &Value| {

@@ -1,44 +1,44 @@
-//! Who led when, and what one hand-over took.
+//! Who led when, and the duration of each hand-over.
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::evidence::{Version, Write};
 
-/// A time in which one replica held the Lease.
+/// A period in which one replica held the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Term {
     pub(super) holder: String,
     pub(super) from: Timestamp,
-    /// The last of all times while it does.
+    /// The end of time if the term goes on.
     pub(super) until: Timestamp,
 }
 
-/// One leader after the other.
+/// A change of leaders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Handover {
     pub(super) from: String,
-    /// How long nobody held the Lease.
+    /// Time in which nobody held the Lease.
     pub(super) without_holder: SignedDuration,
-    /// From the last write of one that was carried out to the first one of the other.
+    /// Time from the last write of the old leader that was carried out to the first one of the new leader.
     pub(super) without_write: SignedDuration,
 }
 
 /// A replica that was stopped.
 pub(super) struct Stop {
-    /// In which upgrade, from 0.
+    /// Number of the upgrade, from 0.
     pub(super) upgrade: usize,
     pub(super) name: String,
-    /// Whether it held the Lease.
+    /// True if it held the Lease.
     pub(super) led: bool,
-    /// When it got SIGTERM.
+    /// Time of its SIGTERM.
     pub(super) asked: Timestamp,
-    /// When it had ended.
+    /// Time of its exit.
     pub(super) ended: Timestamp,
 }
 
 /// The terms in order.
 ///
-/// Fails when the Lease went to another without having been given up.
+/// Fails if the Lease changed hands without having been released.
 pub(super) fn terms(versions: &[Version]) -> Vec<Term> {
     let mut terms: Vec<Term> = Vec::new();
     let mut holder = None;
@@ -58,9 +58,9 @@ pub(super) fn terms(versions: &[Version]) -> Vec<Term> {
     terms
 }
 
-/// What each change of leaders took.
+/// The duration of each change of leaders.
 ///
-/// Fails when there was a write outside of a term of its writer or when terms overlap: so there is no write by both.
+/// Fails if a replica wrote outside its term, or if terms overlap: so no two replicas write at once.
 pub(super) fn handovers(terms: &[Term], writes: &[Write]) -> Vec<Handover> {
     let outside = writes.iter().find(|write| {
         let covers = |term: &Term| {
@@ -86,9 +86,9 @@ pub(super) fn handovers(terms: &[Term], writes: &[Write]) -> Vec<Handover> {
         .collect()
 }
 
-/// The longest time without a write that was carried out, of those that touch `from` to `until`.
+/// The longest time without a write that was carried out, among those that touch `from` to `until`.
 ///
-/// Fails when there is none before or none after.
+/// Fails if there is no write before or none after.
 pub(super) fn longest_pause(writes: &[Write], from: Timestamp, until: Timestamp) -> SignedDuration {
     let accepted = writes.iter().filter(|write| write.accepted);
     let mut answers: Vec<Timestamp> = accepted.map(|write| write.answered).collect();

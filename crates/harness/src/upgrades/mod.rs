@@ -1,15 +1,15 @@
-//! Rolling upgrades of the two replicas of a controller, and how long nobody writes meanwhile.
+//! Rolling upgrades of a controller's two replicas, and for how long nobody writes.
 //!
 //! | file | holds |
 //! |---|---|
-//! | `evidence` | what the watch of the Lease and the audit log say |
-//! | `handovers` | pure: who led when, and what one hand-over took |
+//! | `evidence` | the watch of the Lease, and the audit log |
+//! | `handovers` | pure: who led when, and the duration of each hand-over |
 //! | `report` | the figures of all upgrades, and their bars |
 //!
-//! An upgrade is that of a Deployment with two replicas, `maxSurge: 1` and `maxUnavailable: 0`: a new replica is
-//! started, and when it is ready an old one gets SIGTERM; and once more. Which of the old ones goes first is the
-//! Deployment's whim: here the leader in every other upgrade, the standby in the rest. Each replica has a token of
-//! its own, as a pod has, by which the audit log tells their requests apart. Leases have their default times.
+//! An upgrade is that of a Deployment with two replicas, `maxSurge: 1` and `maxUnavailable: 0`: a new replica starts,
+//! and once it is ready an old one gets SIGTERM; then the same again. The Deployment is free to choose which old
+//! replica goes first: here the leader in every other upgrade, the standby in the rest. Each replica has its own token,
+//! as a pod has, which tells the replicas' requests apart in the audit log. Leases have their default times.
 
 mod evidence;
 mod handovers;
@@ -27,15 +27,15 @@ use evidence::{LeaseLog, Write, credential, writes};
 use handovers::{Stop, handovers, terms};
 use report::Report;
 
-/// How many upgrades a run of the tests makes.
+/// Number of upgrades in a test run.
 const UPGRADES: usize = 2;
-/// Asks for another number, and for the bars to be judged: on a machine with much else to do they say little.
+/// Sets another number, and judges the bars: on a busy machine they say little.
 const VARIABLE: &str = "UPGRADES";
 
-/// Upgrades the controller under a load that has it write all the time. Prints what that took.
+/// Upgrades the controller under a load that makes it write all the time. Prints the durations.
 ///
-/// Fails when a replica writes while it does not hold the Lease, when a leader that is stopped does not give it up,
-/// and, where `$UPGRADES` is set, when nobody writes for too long.
+/// Fails if a replica writes without holding the Lease, if a stopped leader does not release it, and, if `$UPGRADES` is
+/// set, if nobody writes for too long.
 pub async fn assert_handed_over(cluster: &Cluster, load: impl Future<Output = Infallible>) {
     let asked = std::env::var(VARIABLE).ok();
     let asked: Option<NonZeroUsize> = asked.map(|count| count.parse().unwrap());
@@ -70,7 +70,7 @@ async fn upgrade(cluster: &Cluster, count: usize) -> Report {
         }
     }
     let writes = deployment.writes_to_the_end().await;
-    // The leader last: nobody is to take over any more.
+    // The leader last: nobody must take over any more.
     for name in deployment.order(false).await {
         deployment.stop(count, &name).await;
     }
@@ -78,16 +78,16 @@ async fn upgrade(cluster: &Cluster, count: usize) -> Report {
     Report::new(&handovers(&terms, &writes), &stops, &terms, &writes)
 }
 
-/// The replicas that run.
+/// The running replicas.
 struct Deployment<'a> {
     cluster: &'a Cluster,
     pods: Vec<Pod>,
-    /// Of all that were ever started, by their tokens' names in the audit log.
+    /// The names of all replicas ever started, by their tokens' names in the audit log.
     names: BTreeMap<String, String>,
 }
 
 struct Pod {
-    /// Its identity in the election.
+    /// The replica's identity in the election.
     name: String,
     replica: Replica,
 }
@@ -110,13 +110,13 @@ impl Deployment<'_> {
         self.pods.push(Pod { name, replica });
     }
 
-    /// Who leads; waits while nobody does.
+    /// The leader; waits until there is one.
     async fn holder(&self) -> String {
         let held = async || self.cluster.lease_holder().await;
         soon("somebody leads", held).await
     }
 
-    /// The replicas of now, in the order in which they are to be stopped.
+    /// The current replicas, in the order in which to stop them.
     async fn order(&self, leader_first: bool) -> Vec<String> {
         let leader = self.holder().await;
         let mut names: Vec<String> = self.pods.iter().map(|pod| pod.name.clone()).collect();
@@ -124,7 +124,7 @@ impl Deployment<'_> {
         names
     }
 
-    /// Ends a replica as the kubelet does, and waits for that.
+    /// Ends a replica as the kubelet does, and waits for its exit.
     async fn stop(&mut self, upgrade: usize, name: &str) -> Stop {
         let led = self.holder().await == name;
         let at = self.pods.iter().position(|pod| pod.name == name).unwrap();
@@ -141,7 +141,7 @@ impl Deployment<'_> {
         }
     }
 
-    /// All writes, the first one of the last leader among them.
+    /// All writes so far, up to at least the first one of the last leader.
     async fn writes_to_the_end(&self) -> Vec<Write> {
         let leader = self.holder().await;
         let written = async || {

@@ -8,31 +8,31 @@ use jiff::SignedDuration;
 use super::evidence::Write;
 use super::handovers::{Handover, Stop, Term, longest_pause};
 
-/// The median of the upgrades' longest times without a write is shorter.
+/// Bar for the median of the upgrades' longest times without a write.
 const USUAL: SignedDuration = SignedDuration::from_secs(1);
-/// None is longer.
+/// Bar for the longest time without a write in any upgrade.
 const LONGEST: SignedDuration = SignedDuration::from_secs(3);
 
-/// What the upgrades took.
+/// The durations and counts of the upgrades.
 pub(super) struct Report {
     handovers: usize,
-    /// How many were carried out.
+    /// Number of writes that were carried out.
     writes: usize,
-    /// Of each upgrade, the longest.
+    /// Longest time of each upgrade.
     without_write: Spread,
-    /// Of each upgrade, the longest.
+    /// Longest time of each upgrade.
     without_holder: Spread,
-    /// The longest pause of the leader's writes around the time in which a standby stopped.
+    /// Longest pause of the leader's writes around the time in which a standby stopped.
     beside_a_standby: Spread,
-    /// From SIGTERM to the end of the process.
+    /// From SIGTERM to exit.
     stopping: Spread,
 }
 
-/// Durations, the shortest first.
+/// Durations in increasing order.
 struct Spread(Vec<SignedDuration>);
 
 impl Report {
-    /// Fails when the Lease changed hands while a standby stopped.
+    /// Fails if the Lease changed hands while a standby stopped.
     pub(super) fn new(handovers: &[Handover], stops: &[Stop], terms: &[Term], writes: &[Write]) -> Self {
         let upgrades: BTreeMap<&str, usize> = stops.iter().map(|stop| (&*stop.name, stop.upgrade)).collect();
         let longest = |figure: fn(&Handover) -> SignedDuration| {
@@ -66,7 +66,7 @@ impl Report {
         }
     }
 
-    /// Fails when nobody wrote for too long.
+    /// Fails if nobody wrote for too long.
     pub(super) fn assert_short(&self) {
         let (usual, longest) = (self.without_write.median(), self.without_write.longest());
         assert!(usual < USUAL, "the median is {usual:?}");
@@ -81,7 +81,7 @@ impl Spread {
         Self(sorted)
     }
 
-    /// Of an even number, the longer of the two in the middle.
+    /// With an even number, the longer of the two in the middle.
     fn median(&self) -> SignedDuration {
         self.0.get(self.0.len() / 2).copied().unwrap_or_default()
     }

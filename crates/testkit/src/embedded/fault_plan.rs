@@ -1,4 +1,4 @@
-//! What the faults of one request make of it, from its arrival to the end of its answer.
+//! The combined effect of a request's faults, from its arrival to the end of its answer.
 
 use std::io;
 use std::time::Duration;
@@ -18,17 +18,17 @@ use super::reply::{self, Body};
 /// A web page instead of JSON.
 const PAGE: &[u8] = b"<html><body>Sign in to continue</body></html>\n";
 
-/// How a request fares.
+/// The treatment of a request.
 #[derive(Debug, Default)]
 pub(super) struct FaultPlan {
-    /// How long it is held back.
+    /// Delay before the request is treated.
     pub(super) delay: Duration,
     pub(super) before: Before,
     pub(super) after: After,
     pub(super) read_faults: ReadFaults,
 }
 
-/// What happens instead of carrying it out.
+/// What happens instead of carrying out the request.
 #[derive(Debug, Default)]
 pub(super) enum Before {
     #[default]
@@ -39,7 +39,7 @@ pub(super) enum Before {
     TimeOut(Duration),
 }
 
-/// An answer that is decided beforehand.
+/// An answer decided beforehand.
 #[derive(Debug)]
 pub(super) enum Refusal {
     Status(Failure),
@@ -47,7 +47,7 @@ pub(super) enum Refusal {
     NoSuchPage,
 }
 
-/// What becomes of its answer once it is carried out.
+/// What happens to the answer of a request that was carried out.
 #[derive(Debug, Default)]
 pub(super) enum After {
     #[default]
@@ -59,16 +59,16 @@ pub(super) enum After {
     Garble,
 }
 
-/// What is different about how it is carried out.
+/// Changes to how a read is carried out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReadFaults {
-    /// A watch that ends at once.
+    /// The watch ends at once.
     pub(super) ends: bool,
-    /// A watch that tells nothing.
+    /// The watch reports nothing.
     pub(super) silent: bool,
-    /// A watch that tells everything so late.
+    /// Delay of everything that the watch reports.
     pub(super) lag: Duration,
-    /// A read that shows the past: how far, and whether it need not have allowed that.
+    /// The read shows the past: how far back, and whether even reads that did not allow it.
     pub(super) stale: Option<(Duration, bool)>,
 }
 
@@ -134,7 +134,7 @@ pub(super) fn timed_out(encoding: Encoding) -> Response<Body> {
     reply::refused(&Failure::new(504, "Timeout", message), encoding)
 }
 
-/// The same answer up to the middle of its first frame, where the connection breaks.
+/// The answer up to the middle of its first frame, where the connection breaks.
 pub(super) fn broken_off(response: Response<Body>) -> Response<Body> {
     response.map(|body| {
         let half = body
@@ -145,7 +145,7 @@ pub(super) fn broken_off(response: Response<Body>) -> Response<Body> {
     })
 }
 
-/// Not an answer of an API server at all.
+/// An answer that does not come from an API server.
 pub(super) fn garbled() -> Response<Body> {
     reply::respond(
         StatusCode::OK,

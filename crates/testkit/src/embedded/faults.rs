@@ -1,4 +1,4 @@
-//! Faults that a test asks for: what happens to which requests.
+//! Faults that a test injects, and the requests that meet them.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,67 +13,66 @@ use super::request::{Request, Verb};
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// It is refused with a `Status`, before it has any effect: an API server or a webhook that says no.
+    /// Refused with a `Status` before it takes effect: by an API server or a webhook.
     Status {
         /// HTTP code.
         code: u16,
         /// Reason of the Status, e.g. `ServiceUnavailable`.
         reason: String,
-        /// Asks the client to wait, in header and details.
+        /// The wait that the server asks for, in header and details.
         retry_after: Option<Duration>,
     },
-    /// It is refused as API Priority and Fairness does: 429 in plain text, with `Retry-After`.
+    /// Refused as API Priority and Fairness does: 429 in plain text, with `Retry-After`.
     Throttled {
-        /// How long the client is asked to wait.
+        /// The wait that the server asks for.
         retry_after: Duration,
     },
-    /// It is answered 404 in plain text and has no effect: a proxy that knows no such path. No object is missing.
+    /// Answered 404 in plain text without effect, as by a proxy that does not know the path. No object is missing.
     NoSuchPage,
-    /// The connection breaks before the request has any effect: a load balancer or node that fails.
+    /// The connection breaks before the request takes effect: a load balancer or node fails.
     DropBefore,
     /// The connection breaks after the request took effect, before its answer.
     DropAfterEffect,
-    /// No answer comes until the connections are cut ([`Server::down`](super::Server::down)) or the client
-    /// gives up: a server that hangs, a network that drops packets.
+    /// No answer until the connections are cut ([`Server::down`](super::Server::down)) or the client gives up: a
+    /// hanging server, or a network that drops packets.
     NoAnswer {
-        /// Whether it is carried out.
+        /// True if the request is carried out.
         takes_effect: bool,
     },
-    /// It is answered 504 after this long, as kube-apiserver answers when etcd is slow (`--request-timeout`).
+    /// Answered 504 after a while, as kube-apiserver answers if etcd is slow (`--request-timeout`).
     Timeout {
-        /// How long that takes.
+        /// Time until the answer.
         after: Duration,
-        /// Whether it is carried out nevertheless, at once.
+        /// True if the request is carried out nevertheless, at once.
         takes_effect: bool,
     },
-    /// It is carried out, and its answer breaks off in the middle of the first frame of its body: a
-    /// connection that was cut while data was on its way.
+    /// Carried out, but the answer breaks off in the middle of the first frame of its body: the connection was cut
+    /// during the transfer.
     CutAnswer,
-    /// It is carried out, and its answer is 200 with something that is not JSON: a proxy or a login page.
+    /// Carried out, but answered 200 with something other than JSON: by a proxy or a login page.
     Garbage,
-    /// It is held back for this long, then treated as usual: a slow network or server.
+    /// Delayed by this time, then treated as usual: a slow network or server.
     Delay(Duration),
-    /// A watch that is accepted and ended at once, in good order, as by a proxy that does not know watches.
-    /// Other requests are not harmed.
+    /// The watch is accepted and ends in good order at once, as through a proxy that does not know watches. Other
+    /// requests are not affected.
     WatchEnds,
-    /// A watch that is accepted and tells nothing, no bookmark either, until its connection is cut: a
-    /// network partition that nobody has noticed. Other requests are not harmed.
+    /// The watch is accepted and reports nothing, not even bookmarks, until its connection is cut: a network partition
+    /// that nobody has noticed. Other requests are not affected.
     WatchSilent,
-    /// A watch whose events and bookmarks all come so much late: what is seen of one resource lags behind
-    /// another. Other requests are not harmed.
+    /// All events and bookmarks of the watch are this late: one resource lags behind another. Other requests are not
+    /// affected.
     WatchLags(Duration),
-    /// A get or a list that shows the past, as an API server does whose watch cache lags. Writes and watches
-    /// are not harmed.
+    /// The get or list shows the past, like an API server whose watch cache lags. Writes and watches are not affected.
     Stale {
-        /// How far in the past.
+        /// How far back the state is.
         by: Duration,
-        /// Whether reads that ask for the most recent state (no `resourceVersion`) are shown the past too,
-        /// which no API server may do; else only those that allow it (`resourceVersion=0` or older than).
+        /// True if reads that ask for the most recent state (no `resourceVersion`) see the past too, which no API
+        /// server may do; false: only reads that allow it (`resourceVersion=0` or older).
         illegal: bool,
     },
 }
 
-/// Which requests meet a fault.
+/// Selects the requests that meet a fault.
 ///
 /// ```
 /// # use testkit::embedded::{Fault, Rule, Verb};
@@ -91,14 +90,14 @@ pub struct Rule {
 
 type Matcher = Box<dyn Fn(&Request) -> bool + Send + Sync>;
 
-/// What is left to go wrong, in the order in which it was asked for.
+/// The rules still in force, in the order in which they were added.
 pub(super) struct Faults {
     rules: Vec<Rule>,
     chance: ChaCha8Rng,
 }
 
 impl Fault {
-    /// A refusal without a wish to wait.
+    /// A refusal that asks for no wait.
     pub fn status(code: u16, reason: &str) -> Self {
         Self::Status {
             code,
@@ -107,7 +106,7 @@ impl Fault {
         }
     }
 
-    /// Whether other faults of the same request come on top of it.
+    /// True if the same request can meet further faults.
     const fn lets_others_follow(&self) -> bool {
         matches!(
             self,
@@ -117,7 +116,7 @@ impl Fault {
 }
 
 impl Rule {
-    /// `fault` for every request, for ever; the other methods narrow it down.
+    /// `fault` for every request, for ever; the other methods narrow the rule down.
     pub fn new(fault: Fault) -> Self {
         Self {
             matches: Vec::new(),
@@ -140,14 +139,14 @@ impl Rule {
         self.matching(move |request| request.resource == plural)
     }
 
-    /// Only requests that `matches` picks.
+    /// Only requests for which `matches` returns true.
     #[must_use]
     pub fn matching(mut self, matches: impl Fn(&Request) -> bool + Send + Sync + 'static) -> Self {
         self.matches.push(Box::new(matches));
         self
     }
 
-    /// Not the first `count` requests that match.
+    /// Skips the first `count` requests that match.
     #[must_use]
     pub fn after(mut self, count: usize) -> Self {
         self.skip = count;
@@ -167,7 +166,7 @@ impl Rule {
         self.after(number.saturating_sub(1)).times(1)
     }
 
-    /// Each request that matches with this chance, between 0 and 1, drawn from the server's seed.
+    /// Only with this chance for each request that matches, between 0 and 1, drawn from the server's seed.
     #[must_use]
     pub fn probability(mut self, probability: f64) -> Self {
         self.probability = probability.clamp(0.0, 1.0);
@@ -185,7 +184,7 @@ impl Rule {
         if self.probability < 1.0 && !chance.random_bool(self.probability) {
             return false;
         }
-        // A rule for ever stays one.
+        // `usize::MAX` means for ever, so it is not counted down.
         if self.left != usize::MAX {
             self.left -= 1;
         }
@@ -202,12 +201,12 @@ impl Faults {
         self.rules.clear();
     }
 
-    /// Starts the chances of [`Rule::probability`] from `seed`.
+    /// Seeds the chances of [`Rule::probability`].
     pub(super) fn seed(&mut self, seed: u64) {
         self.chance = ChaCha8Rng::seed_from_u64(seed);
     }
 
-    /// The faults of this request: those that others may follow, then at most one that decides it.
+    /// The faults of this request: those that allow others, then at most one that decides the request.
     pub(super) fn take(&mut self, request: &Request) -> Vec<Fault> {
         let mut taken = Vec::new();
         for rule in &mut self.rules {
@@ -247,7 +246,7 @@ impl fmt::Debug for Faults {
     }
 }
 
-/// What it does to requests, as in "the next 3 writes to nodes lose their connection".
+/// Completes a sentence such as "the next 3 writes to nodes lose their connection".
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let effect = |takes_effect| {
@@ -302,7 +301,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The refusal that a [`Fault::Status`] stands for.
+/// The refusal of a [`Fault::Status`].
 pub(super) fn refusal(code: u16, reason: &str, retry_after: Option<Duration>) -> Failure {
     let failure = Failure::new(code, reason, format!("refused by the test: {reason}"));
     match retry_after {

@@ -1,24 +1,24 @@
 //! An API server in this process, for tests under paused time.
 //!
-//! It answers like kube-apiserver 1.37 for the kinds in [`SERVED`]; what it says where that matters to a
-//! client (codes, reasons, messages, versions, field ownership) was read off a real one. Nothing in it
-//! depends on real time or chance, so a run is the same every time.
+//! It answers like kube-apiserver 1.37 for the kinds in [`SERVED`]; what matters to a client (codes, reasons, messages,
+//! versions, field ownership) was taken from a real one. Nothing depends on real time or chance, so every run is the
+//! same.
 //!
-//! A file uses those of the layers below it, and of its own those that stand before it
-//! (`tests/layers.rs` checks that):
+//! A file uses those of the layers below it, and in its own layer those listed before it (`tests/layers.rs` checks
+//! that):
 //!
 //! | layer | files |
 //! |---|---|
 //! | forms: time, JSON, kinds | clock, signal, connections, syntax, object, conditions, `label_selector`, request, schema, resource |
 //! | words: refusals, options, answers | failure, protobuf, encoding, reply, selector, options, discovery |
-//! | objects: versions and history, how they are shown, merged and owned | store, view, list, scale, merge, `json_patch`, patch, `managed_fields`, seed |
-//! | rules: who may, what goes wrong, what a write does | access, faults, course, write, definitions |
-//! | state: what all requests share | shared |
-//! | requests: from one to its answer | watch, call, delete, subresources, server, door, loopback |
-//! | actors: what other components do, past the doors | actors |
-//! | the face: what a test sees | objects |
+//! | objects: versions and history, rendering, merging and ownership | store, view, list, scale, merge, `json_patch`, patch, `managed_fields`, seed |
+//! | rules: permissions, faults, the effects of writes | access, faults, `fault_plan`, write, definitions |
+//! | state: shared by all requests | shared |
+//! | requests: from a request to its answer | watch, call, delete, subresources, server, transport, loopback |
+//! | actors: other components, which bypass the transports | actors |
+//! | interface: for tests | objects |
 //!
-//! Not like the real one: admission (default taints and the like) does not run.
+//! Unlike the real one, it runs no admission plugins (default taints and the like).
 
 mod access;
 mod actors;
@@ -89,13 +89,13 @@ pub struct Server {
     shared: Arc<Shared>,
 }
 
-/// A place in the record of requests.
+/// A position in the record of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark(usize);
 
-/// Starting it, and its clients.
+/// Constructors and clients.
 impl Server {
-    /// An empty server. `wall` is its wall clock, seen in `Date`, `creationTimestamp` and the like.
+    /// An empty server. `wall` is its wall clock, for `Date`, `creationTimestamp` and the like.
     pub fn new(wall: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self::with_clock(Clock::new(wall))
     }
@@ -111,19 +111,19 @@ impl Server {
         }
     }
 
-    /// Serves one of [`ALPHA`].
+    /// Serves one of the resources in [`ALPHA`].
     pub fn serve(&self, resource: &'static Resource) {
         self.shared.served.write().push(resource);
     }
 
-    /// Writes and reads JSON alone, as a proxy or an aggregated server may.
+    /// Reads and writes JSON only, as a proxy or an aggregated server may.
     #[must_use]
     pub fn without_protobuf(self) -> Self {
         self.shared.protobuf.store(false, Ordering::Relaxed);
         self
     }
 
-    /// A tower service to build clients on.
+    /// A tower service on which clients can be built.
     pub fn transport(&self) -> Transport {
         Transport::new(self.shared.clone())
     }
@@ -134,7 +134,7 @@ impl Server {
         Loopback::open(self.shared.clone(), port)
     }
 
-    /// A client that does not say who it is.
+    /// A client without a `User-Agent`.
     pub fn client(&self) -> kube::Client {
         kube::Client::new(self.transport(), "default")
     }
@@ -145,15 +145,15 @@ impl Server {
     }
 }
 
-/// What clients asked for.
+/// The record of requests.
 impl Server {
-    /// Every request since the start, those included whose connection failed.
+    /// All requests since the start, including those whose connection failed.
     pub fn requests(&self) -> Requests {
         self.requests_since(Mark(0))
     }
 
-    /// Calls `see` for each request at the moment when it is carried out: after the faults that hold it
-    /// back, before its effect; not for those that a fault refuses. There is one observer, the last.
+    /// Calls `see` for each request when it is carried out: after its delays and before its effect; not for requests
+    /// that a fault refuses. The last observer replaces earlier ones.
     pub fn observe(&self, see: impl Fn(&Self, &Request) + Send + Sync + 'static) {
         let tell = move |shared: &Arc<Shared>, request: &Request| {
             let server = Self {
@@ -164,12 +164,12 @@ impl Server {
         *self.shared.observer.lock() = Some(shared::Observer(Arc::new(tell)));
     }
 
-    /// How long it has run: the scale of [`Request::arrived`].
+    /// Time since the start: the scale of [`Request::arrived`].
     pub fn elapsed(&self) -> std::time::Duration {
         self.shared.elapsed()
     }
 
-    /// The end of the record as it is now.
+    /// The current end of the record.
     pub fn mark(&self) -> Mark {
         Mark(self.shared.requests.lock().len())
     }
@@ -183,20 +183,20 @@ impl Server {
 
 /// Users and their permissions.
 impl Server {
-    /// Lets the holder of `token` in as `name`.
+    /// Lets the holder of `token` in as the user `name`.
     pub fn add_user(&self, name: &str, groups: &[&str], token: &str) -> User {
         let user = User::new(name, groups);
         self.shared.access.lock().admit(token, user.clone());
         user
     }
 
-    /// From now on requests are checked against the roles and bindings in the store. What every cluster
-    /// grants from the start (discovery, health) is granted here too.
+    /// Checks requests against the roles and bindings in the store from now on. Grants what every cluster grants from
+    /// the start (discovery, health).
     pub fn enforce_rbac(&self) {
         self.shared.access.lock().enforce();
     }
 
-    /// Lets those who may write `/status` of a claim allocate and reserve it, as servers before 1.36 do and those
+    /// Lets users who may write a claim's `/status` allocate and reserve it, like servers before 1.36 and servers
     /// without the feature gate `DRAResourceClaimGranularStatusAuthorization`.
     #[must_use]
     pub fn without_granular_claim_status(self) -> Self {
@@ -204,21 +204,21 @@ impl Server {
         self
     }
 
-    /// A client that is `user` without having to prove it.
+    /// A client that acts as `user` without credentials.
     pub fn client_for(&self, user: &User) -> kube::Client {
         kube::Client::new(self.transport().as_user(user.clone()), "default")
     }
 
-    /// The permissions that roles grant to `user` and that none of its requests needed since they were first
-    /// enforced, one line each and in order, e.g. `patch nodes/status`,
-    /// `update leases.coordination.k8s.io "my-lease" in kube-system`, `get /metrics`.
+    /// The permissions that roles grant to `user` and that none of its requests needed since enforcement began, sorted,
+    /// one line each, e.g. `patch nodes/status`, `update leases.coordination.k8s.io "my-lease" in kube-system`, `get
+    /// /metrics`.
     pub fn unused_permissions(&self, user: &User) -> Vec<String> {
         let store = self.shared.store.lock();
         self.shared.access.lock().unused(&store, user)
     }
 }
 
-/// What other components do.
+/// Other components.
 impl Server {
     /// Lets actors work until the result is dropped. Needs a tokio runtime.
     pub fn run(&self, actors: Actors) -> Acting {
@@ -227,8 +227,8 @@ impl Server {
 }
 
 impl Server {
-    /// Lets `fault` happen to the next `count` requests that match. Rules are tried in the order in which
-    /// they were added; a request meets every delay up to the first other fault.
+    /// Makes the next `count` requests that match meet `fault`. Rules are tried in the order in which they were added;
+    /// a request meets every delay up to the first other fault.
     pub fn fail_next(
         &self,
         count: usize,
@@ -238,17 +238,17 @@ impl Server {
         self.fail(Rule::new(fault).matching(matches).times(count));
     }
 
-    /// Lets a fault happen to the requests that a rule picks.
+    /// Adds a rule.
     pub fn fail(&self, rule: Rule) {
         self.shared.faults.lock().add(rule);
     }
 
-    /// Where the chances of [`Rule::probability`] come from; 0 unless said otherwise.
+    /// Seeds the chances of [`Rule::probability`]; the default is 0.
     pub fn seed_faults(&self, seed: u64) {
         self.shared.faults.lock().seed(seed);
     }
 
-    /// Forgets the faults that have not happened yet.
+    /// Removes all rules.
     pub fn clear_faults(&self) {
         self.shared.faults.lock().clear();
     }
@@ -277,13 +277,13 @@ impl Server {
         self.shared.connections.update(connections::Connections::close);
     }
 
-    /// Puts the `Date` of answers ahead (or behind) by `offset`, as a proxy with a clock of its own does.
+    /// Shifts the `Date` of answers by `offset`, like a proxy with its own clock; positive: ahead.
     pub fn offset_date(&self, offset: SignedDuration) {
         self.shared.clock.offset_date(offset);
     }
 
-    /// Puts the server's clock ahead (or behind) by `offset`: `Date`, `creationTimestamp`,
-    /// `deletionTimestamp` and the times of managed fields.
+    /// Shifts the server's clock by `offset`, positive: ahead. Affects `Date`, `creationTimestamp`, `deletionTimestamp`
+    /// and the times of managed fields.
     pub fn offset_clock(&self, offset: SignedDuration) {
         self.shared.clock.offset(offset);
     }

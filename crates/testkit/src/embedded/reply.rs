@@ -17,17 +17,17 @@ use super::failure::Failure;
 /// Body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// An object that is written already, in one piece.
+/// An answer with an object that is already encoded, in one piece.
 pub(super) fn answer(code: StatusCode, encoding: Encoding, body: Bytes) -> Response<Body> {
     respond(code, encoding.media(), whole(body))
 }
 
-/// An object that the server makes for this answer.
+/// An answer with an object that is made for it.
 pub(super) fn document(code: StatusCode, encoding: Encoding, object: &Value) -> Response<Body> {
     answer(code, encoding, encoding.document(object))
 }
 
-/// An answer of this media type frame by frame.
+/// An answer of this media type, frame by frame.
 pub(super) fn streamed(
     media: &'static str,
     frames: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
@@ -36,7 +36,7 @@ pub(super) fn streamed(
     respond(StatusCode::OK, media, body.boxed_unsync())
 }
 
-/// A refusal, with `Retry-After` where it asks the client to wait.
+/// A refusal, with `Retry-After` if it asks the client to wait.
 pub(super) fn refused(failure: &Failure, encoding: Encoding) -> Response<Body> {
     let code = StatusCode::from_u16(failure.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = document(code, encoding, &failure.to_status());
@@ -55,7 +55,7 @@ pub(super) fn throttled(retry_after: Duration) -> Response<Body> {
     response
 }
 
-/// The answer outside of all served groups.
+/// The answer to a path outside all served groups.
 pub(super) fn no_such_page() -> Response<Body> {
     plain(StatusCode::NOT_FOUND, Bytes::from_static(b"404 page not found\n"))
 }

@@ -1,4 +1,4 @@
-//! The record of what clients asked for.
+//! The record of requests.
 
 use std::fmt;
 use std::ops::Deref;
@@ -7,11 +7,11 @@ use std::time::Duration;
 use http::{HeaderMap, Method, header};
 use serde_json::Value;
 
-/// What a request does to its resource, in the words of RBAC.
+/// The effect of a request on its resource, in the words of RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Verb {
-    /// Read one object, or a path that is no resource.
+    /// Read one object, or a path that is not a resource.
     Get,
     /// Read a collection.
     List,
@@ -29,39 +29,39 @@ pub enum Verb {
     DeleteCollection,
 }
 
-/// One request as it arrived, and what it was answered.
+/// A request as it arrived, and its answer's code.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Request {
-    /// What it does.
+    /// The effect of the request.
     pub verb: Verb,
     /// API group, empty for the core group.
     pub group: String,
     /// API version within the group.
     pub version: String,
-    /// Plural name of the resource; empty for a path that is no resource.
+    /// Plural name of the resource; empty for a path that is not a resource.
     pub resource: String,
     /// E.g. `status`; empty for the main resource.
     pub subresource: String,
     /// Empty for cluster-scoped resources and for all namespaces.
     pub namespace: String,
-    /// Name of the object, empty for collections; the whole path where it is no resource.
+    /// Name of the object, empty for collections; the whole path if it is not a resource.
     pub name: String,
     /// The `User-Agent` header.
     pub user_agent: String,
-    /// The `Accept` header: the forms of an answer that it takes.
+    /// The `Accept` header: the acceptable forms of an answer.
     pub accept: String,
     /// The query, as sent.
     pub query: String,
-    /// Whether the client asked for metadata only.
+    /// True if the client asked for metadata only.
     pub metadata_only: bool,
-    /// The body; null when there is none or it is not JSON.
+    /// The body; null if there is none or it is not JSON.
     pub body: Value,
-    /// When it arrived, since the server's start.
+    /// Arrival, since the server's start.
     pub arrived: Duration,
-    /// When it was carried out, since the server's start; none if it was not, or not yet.
+    /// When it was carried out, since the server's start; `None` if it was not, or not yet.
     pub served: Option<Duration>,
-    /// HTTP code of the answer; none while it is pending and when the connection failed.
+    /// HTTP code of the answer; `None` while it is pending and if the connection failed.
     pub code: Option<u16>,
 }
 
@@ -70,7 +70,7 @@ pub struct Request {
 pub struct Requests(Vec<Request>);
 
 impl Verb {
-    /// Whether it changes something.
+    /// True if the verb changes something.
     pub fn is_write(self) -> bool {
         !matches!(self, Self::Get | Self::List | Self::Watch)
     }
@@ -92,7 +92,7 @@ impl fmt::Display for Verb {
 }
 
 impl Request {
-    /// Whether it asks for all that there is: a list, or a watch that begins with it.
+    /// True if the request reads a whole collection: as a list, or as a watch that begins with one.
     pub fn lists(&self) -> bool {
         self.verb == Verb::List || self.query.contains("sendInitialEvents=true")
     }
@@ -137,7 +137,7 @@ impl Request {
         request
     }
 
-    /// Takes a path apart.
+    /// Parses a path.
     fn read_path(&mut self, path: &str) {
         let inner = path.strip_prefix('/').unwrap_or(path);
         let parts: Vec<&str> = inner.trim_end_matches('/').split('/').collect();
@@ -170,12 +170,12 @@ impl Request {
     }
 }
 
-/// Subresources of the namespace itself share the place of its resources.
+/// True for subresources of the namespace itself, which take the place of its resources in a path.
 fn is_of_namespace(part: &str) -> bool {
     matches!(part, "status" | "finalize")
 }
 
-/// `patch nodes/node-1 {"metadata":…}`, `create kube-system/leases {…}`, `update default/pods/p/status {…}`.
+/// Prints `patch nodes/node-1 {"metadata":…}`, `create kube-system/leases {…}`, `update default/pods/p/status {…}`.
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.verb)?;
@@ -199,25 +199,25 @@ impl Requests {
         Self(requests)
     }
 
-    /// Those that change something.
+    /// The requests that change something.
     #[must_use]
     pub fn writes(&self) -> Self {
         self.only(|request| request.verb.is_write())
     }
 
-    /// Those to one resource, by plural name.
+    /// The requests to one resource, by plural name.
     #[must_use]
     pub fn to(&self, resource: &str) -> Self {
         self.only(|request| request.resource == resource)
     }
 
-    /// Those that `wanted` picks.
+    /// The requests for which `wanted` returns true.
     #[must_use]
     pub fn only(&self, wanted: impl Fn(&Request) -> bool) -> Self {
         Self(self.0.iter().filter(|request| wanted(request)).cloned().collect())
     }
 
-    /// One line a request, as [`Request`] prints it.
+    /// One line per request, as [`Request`] prints it.
     pub fn lines(&self) -> Vec<String> {
         self.0.iter().map(ToString::to_string).collect()
     }

@@ -29,11 +29,11 @@ use super::store::Store;
 use super::view::View;
 use super::watch::Watching;
 
-/// How long a request waits for a version that is yet to come.
+/// Longest time that a request waits for a future version.
 const VERSION_WAIT: Duration = Duration::from_secs(3);
 
 impl Shared {
-    /// Answers a request; an error stands for a connection that failed.
+    /// Answers a request; an error means that the connection failed.
     pub(super) async fn handle(self: Arc<Self>, request: http::Request<Bytes>) -> io::Result<Response<Body>> {
         let (mut head, body) = request.into_parts();
         let speaks_protobuf = self.protobuf.load(Ordering::Relaxed);
@@ -91,7 +91,7 @@ impl Shared {
         requests.len() - 1
     }
 
-    /// Notes when the request is carried out, and tells the observers.
+    /// Records when the request is carried out, and calls the observers.
     fn observe(self: &Arc<Self>, number: usize, request: &Request) {
         if let Some(request) = self.requests.lock().get_mut(number) {
             request.served = Some(self.elapsed());
@@ -102,7 +102,7 @@ impl Shared {
         }
     }
 
-    /// Completes when the connections that are open now are cut.
+    /// Completes when the connections open at the time of the call are cut.
     async fn cut(&self) -> io::Error {
         let opened = self.connections.get();
         self.connections
@@ -123,7 +123,7 @@ impl Shared {
         Ok(())
     }
 
-    /// The same for a request that was taken: it may have had its effect, which a refused connection denies.
+    /// [`reachable`](Self::reachable) for an accepted request, which may have taken effect: reset, not refused.
     fn still_reachable(&self) -> io::Result<()> {
         self.reachable().map_err(|_| connections::reset())
     }
@@ -176,7 +176,7 @@ impl Shared {
         }
     }
 
-    /// The resource that a request is about and which part of it; none where its group is not served.
+    /// The resource and the part of it that a request is about; `None` if its group is not served.
     fn route(
         &self,
         method: &Method,
@@ -296,7 +296,7 @@ impl Shared {
         Ok(call.view.answer(code, &written))
     }
 
-    /// The latest version that a read is shown, which asks for at least the version `asked`.
+    /// The latest version that a read sees, if it asks for at least the version `asked`.
     fn latest(&self, store: &Store, call: &Call, asked: Option<u64>) -> u64 {
         match (call.read_faults.stale, asked) {
             (Some((by, _)), Some(asked)) => self.past(store, call, by).max(asked),
@@ -319,7 +319,7 @@ impl Shared {
         Err(Failure::version_too_large(version, self.store.lock().version()))
     }
 
-    /// Who sends a request, if they may.
+    /// The user who sends a request, if allowed.
     pub(super) fn admit(&self, head: &Parts, request: &Request, query: &Parameters) -> Result<User, Failure> {
         let user = self.authenticate(head)?;
         let asked = Attributes::of(&head.method, request, query);
@@ -327,7 +327,7 @@ impl Shared {
         Ok(user)
     }
 
-    /// The holder of the token, else whom the door takes everybody for.
+    /// The holder of the token, else the default user of the transport.
     fn authenticate(&self, head: &Parts) -> Result<User, Failure> {
         let token = head
             .headers

@@ -1,4 +1,4 @@
-//! The door for tests: a tower service in this process, without sockets, so that time can be paused.
+//! The transport for tests: a tower service in this process, without sockets, so that time can be paused.
 
 use std::io;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use super::access::User;
 use super::reply::Body;
 use super::shared::Shared;
 
-/// A connection to a [`Server`](super::Server) in this process, to build a `kube::Client` on.
+/// A connection to a [`Server`](super::Server) in this process, on which a `kube::Client` can be built.
 ///
-/// An error stands for a connection that failed.
+/// An error means that the connection failed.
 #[derive(Clone, Debug)]
 pub struct Transport {
     shared: Arc<Shared>,
     user_agent: Option<HeaderValue>,
-    /// Who those are that bring no token.
+    /// The user of requests without a token.
     user: User,
 }
 
 impl Transport {
-    /// The door for tests: everybody is an administrator.
+    /// The transport for tests: every user is an administrator.
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         Self {
             shared,
@@ -34,19 +34,19 @@ impl Transport {
         }
     }
 
-    /// The door for other processes: nobody is known.
+    /// The transport for other processes: every user is anonymous.
     pub(super) fn from_outside(shared: Arc<Shared>) -> Self {
         Self::new(shared).as_user(User::anonymous())
     }
 
-    /// Lets those in as `user` who bring no token.
+    /// Makes `user` the user of requests without a token.
     #[must_use]
     pub fn as_user(mut self, user: User) -> Self {
         self.user = user;
         self
     }
 
-    /// Names the client in requests that do not name it themselves.
+    /// Sets the `User-Agent` of requests without one.
     #[must_use]
     pub fn with_user_agent(mut self, user_agent: &str) -> Self {
         self.user_agent = HeaderValue::from_str(user_agent).ok();

@@ -20,11 +20,11 @@ use super::shared::Shared;
 use super::store::{Change, Stored};
 use super::view::View;
 
-/// How often a watch that asked for bookmarks gets one.
+/// Interval of bookmarks for a watch that asked for them.
 const BOOKMARK_PERIOD: Duration = Duration::from_mins(1);
-/// How long before its end a watch gets its last bookmark.
+/// Time before its end at which a watch gets its last bookmark.
 const LAST_BOOKMARK: Duration = Duration::from_secs(2);
-/// When a watch ends that names no timeout: the API server's `--min-request-timeout`.
+/// Length of a watch that names no timeout: the API server's `--min-request-timeout`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 
 pub(super) struct Watching {
@@ -33,13 +33,13 @@ pub(super) struct Watching {
     prefix: String,
     options: ListOptions,
     view: View,
-    /// The version from which it follows; a bookmark says something newer.
+    /// The version from which the watch starts; bookmarks must be newer.
     origin: u64,
-    /// The version up to which the client has been told.
+    /// The version up to which the client has been informed.
     cursor: u64,
     pending: VecDeque<Event>,
     next_bookmark: Option<Instant>,
-    /// When the first event is due that lags.
+    /// When the first lagging event is due.
     next_due: Option<Instant>,
     deadline: Instant,
     opened: Connections,
@@ -47,7 +47,7 @@ pub(super) struct Watching {
     over: bool,
 }
 
-/// Something to tell the client; rendered when it is read, so that waiting events share the store's bytes.
+/// An event for the client; rendered when it is read, so that waiting events share the store's bytes.
 enum Event {
     Object(&'static str, Stored),
     Bookmark { version: u64, ends_initial_events: bool },
@@ -55,7 +55,7 @@ enum Event {
 }
 
 impl Watching {
-    /// Opens a watch. The server has reached the version that the options ask for.
+    /// Opens a watch. The server must have reached the version that the options ask for.
     pub(super) fn open(
         shared: Arc<Shared>,
         resource: &'static Resource,
@@ -86,7 +86,7 @@ impl Watching {
         watching
     }
 
-    /// A watch that says why it cannot be served, and ends.
+    /// An error event with the reason why the watch cannot be served, which ends it.
     pub(super) fn refused(failure: &Failure, encoding: Encoding) -> Bytes {
         encoding.event("ERROR", &failure.to_status())
     }
@@ -103,7 +103,7 @@ impl Watching {
         let asked = self.options.version.unwrap_or_default();
         let store = self.shared.store.lock();
         if !self.options.initial_events {
-            // Without initial events a watch from no particular version starts now.
+            // Without initial events, a watch from no particular version starts now.
             self.cursor = if asked == 0 { store.version() } else { asked };
             self.origin = self.cursor;
             return;
@@ -209,7 +209,7 @@ impl Watching {
                     .filter(|change| change.key.starts_with(&self.prefix))
                     .filter_map(|change| self.event_of(change));
                 self.pending.extend(events.collect::<Vec<_>>());
-                // A watch from a version yet to come waits for it.
+                // A watch from a future version waits for it.
                 self.cursor = self.cursor.max(version);
             }
             Err(compacted) => {
@@ -219,7 +219,7 @@ impl Watching {
         }
     }
 
-    /// What a write means to a client that sees only selected objects.
+    /// The event that a write means to a client that sees only selected objects.
     fn event_of(&self, change: &Change) -> Option<Event> {
         let selects = |stored: &Stored| self.view.is_selected(&self.options, stored);
         let was = change.before.as_ref().filter(|before| selects(before));
@@ -229,14 +229,13 @@ impl Watching {
             (None, true) => Some(Event::Object("ADDED", change.object.clone())),
             (Some(_), true) => Some(Event::Object("MODIFIED", change.object.clone())),
             (Some(_), false) if change.deleted => Some(Event::Object("DELETED", change.object.clone())),
-            // It left the selection: its last selected state, under the version of the write.
+            // The object left the selection: its last selected state, under the version of the write.
             (Some(before), false) => Some(Event::Object("DELETED", at_version(before, change.version))),
         }
     }
 }
 
-/// When a bookmark follows `now`: every minute, and shortly before the end, so that the client can go on
-/// from there.
+/// The next bookmark after `now`: every minute, and shortly before the end, so that the client can resume from it.
 fn next_bookmark(now: Instant, deadline: Instant) -> Option<Instant> {
     let last = deadline.checked_sub(LAST_BOOKMARK)?;
     (now < last).then(|| (now + BOOKMARK_PERIOD).min(last))

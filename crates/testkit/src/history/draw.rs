@@ -1,4 +1,4 @@
-//! Chance that is the same for the same seed.
+//! Random draws that are the same for the same seed.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
-/// Draws what a history is made of.
+/// Draws the parts of a history.
 #[derive(Debug)]
 pub struct Draw(ChaCha8Rng);
 
 impl Draw {
-    /// One of several independent sequences of the same seed.
+    /// Sequence number `sequence` of `seed`; sequences of a seed are independent.
     pub(super) fn new(seed: u64, sequence: u64) -> Self {
         let mut generator = ChaCha8Rng::seed_from_u64(seed);
         generator.set_stream(sequence);
@@ -23,7 +23,7 @@ impl Draw {
         self.0.random_range(range)
     }
 
-    /// True in `percent` of a hundred cases.
+    /// Returns true in `percent` of a hundred cases.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.number(0..100) < percent
     }

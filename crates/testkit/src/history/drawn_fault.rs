@@ -1,4 +1,4 @@
-//! What can go wrong in a history.
+//! The faults that can happen in a history.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,65 +9,65 @@ use crate::embedded::{Fault, Request, Resource, Verb};
 /// More requests than a history has.
 const MANY: usize = 1_000_000;
 
-/// One thing that goes wrong.
+/// A fault of a history.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum DrawnFault {
     /// The next requests of a kind meet a fault.
     Requests {
-        /// Of which kind.
+        /// The kind of requests.
         which: Which,
-        /// How many of them.
+        /// The number of requests.
         count: usize,
-        /// What they meet.
+        /// The fault that they meet.
         fault: Fault,
     },
-    /// The server cannot be reached for a time; connections break.
+    /// The server is unreachable for this time; connections break.
     Outage(Duration),
-    /// The same, and afterwards watches cannot go on from where they were: the server was restarted.
+    /// The server is unreachable for this time, and afterwards watches cannot resume: it was restarted.
     Restart(Duration),
     /// The server's clock is wrong from here on.
     WrongClock {
-        /// By how much: ahead, or behind where negative.
+        /// The error in seconds; positive: ahead, negative: behind.
         seconds: i32,
     },
     /// All watches end in good order, as after `--min-request-timeout`.
     WatchesEnd,
-    /// History is compacted: what goes on from an old version is answered 410.
+    /// History is compacted: requests that continue from an old version are answered 410.
     Compaction,
-    /// A replica dies, without a word, and is started again.
+    /// A replica dies without notice, and is started again.
     Crash {
-        /// Which one, from 1.
+        /// Number of the replica, from 1.
         replica: usize,
-        /// At which moment.
+        /// The moment of its death.
         moment: Moment,
-        /// After how long it is started again.
+        /// Time until it is started again.
         restart: Duration,
     },
-    /// A replica is asked to stop (SIGTERM) and started again, as in a roll-out.
+    /// A replica gets SIGTERM and is started again, as in a roll-out.
     Stop {
-        /// Which one, from 1.
+        /// Number of the replica, from 1.
         replica: usize,
-        /// After how long it is started again.
+        /// Time until it is started again.
         restart: Duration,
     },
-    /// Somebody else's name is written into the Lease, and renewed for a time.
+    /// Somebody else's name is written into the Lease, and renewed for this time.
     LeaseStolen(Duration),
     /// The Lease is deleted.
     LeaseDeleted,
 }
 
-/// Kinds of requests.
+/// A kind of requests.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Which {
     /// Writes to this resource.
     Writes(&'static Resource),
-    /// Lists of this resource, also those that are streams.
+    /// Lists of this resource, including those that are streams.
     Lists(&'static Resource),
-    /// Watches of this resource; those that are open end, so that new ones come.
+    /// Watches of this resource; open ones end, so that new ones come.
     Watches(&'static Resource),
-    /// Reads that ask for protobuf; watches that are open end, so that new ones come.
+    /// Reads that ask for protobuf; open watches end, so that new ones come.
     InProtobuf,
     /// Reads and writes of the Lease.
     Lease,
@@ -77,7 +77,7 @@ pub enum Which {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Moment {
-    /// At the trouble's time.
+    /// At the fault's time.
     Now,
     /// As its next write arrives, before the effect.
     BeforeWrite,
@@ -86,7 +86,7 @@ pub enum Moment {
 }
 
 impl DrawnFault {
-    /// One that concerns `resources` or one of the replicas.
+    /// Draws a fault that concerns `resources` or one of the replicas.
     pub(super) fn draw(draw: &mut Draw, resources: &[&'static Resource], replicas: usize) -> Self {
         let seconds = |from, to| Duration::from_secs(from)..Duration::from_secs(to);
         match draw.number(0..24) {
@@ -107,7 +107,7 @@ impl DrawnFault {
             }
             9..11 => Self::Outage(draw.time(seconds(1, 60))),
             11..14 => Self::Restart(draw.time(seconds(1, 60))),
-            // As behind a new proxy, so it lasts.
+            // Lasts, as behind a new proxy.
             14 if draw.chance(50) => Self::Requests {
                 which: Which::InProtobuf,
                 count: MANY,
@@ -135,7 +135,7 @@ impl DrawnFault {
         }
     }
 
-    /// The replica that it is about, if it is about one.
+    /// The replica that the fault concerns, if any.
     pub(super) fn replica(&self) -> Option<usize> {
         match self {
             Self::Crash { replica, .. } | Self::Stop { replica, .. } => Some(*replica),
@@ -145,7 +145,7 @@ impl DrawnFault {
 }
 
 impl Which {
-    /// Something that can befall such requests.
+    /// Draws a fault that such requests can meet.
     fn fault(self, draw: &mut Draw) -> Fault {
         match (self, draw.number(0..3)) {
             (Self::Watches(_), 0) => draw.pick(&[Fault::WatchEnds, Fault::WatchSilent]),
@@ -157,7 +157,7 @@ impl Which {
         }
     }
 
-    /// Whether the watches that are open end, so that new ones meet the fault.
+    /// True if open watches end, so that new ones meet the fault.
     pub(super) fn ends_watches(self) -> bool {
         matches!(self, Self::Watches(_) | Self::InProtobuf)
     }
@@ -233,8 +233,8 @@ impl fmt::Display for DrawnFault {
     }
 }
 
-/// What can befall the writes of one tenant for minutes, because of a quota, a policy or a webhook of it: refusals, and
-/// failures that take their time.
+/// Faults that the writes of one tenant can meet for minutes, because of the tenant's quota, policy or webhook:
+/// refusals, and slow failures.
 pub fn refusals() -> Vec<Fault> {
     let throttled = Fault::Status {
         code: 429,
@@ -253,7 +253,7 @@ pub fn refusals() -> Vec<Fault> {
     ]
 }
 
-/// Something that can befall lists alone: streams are not served, stall, or end too soon, or what a page shows is old.
+/// A fault of lists alone: streams are not served, stall or end too soon, or pages show old data.
 fn list_fault(by: Duration) -> Fault {
     match by.as_millis() % 4 {
         0 => Fault::status(422, "Invalid"),
@@ -263,7 +263,7 @@ fn list_fault(by: Duration) -> Fault {
     }
 }
 
-/// What a server asks for; some proxies ask for hours, which nobody has to grant.
+/// The wait that a server asks for; some proxies ask for hours, which no client has to grant.
 fn wish(wait: Duration) -> Duration {
     if wait.as_millis().is_multiple_of(5) {
         wait + Duration::from_hours(24)
@@ -272,7 +272,7 @@ fn wish(wait: Duration) -> Duration {
     }
 }
 
-/// Something that can befall every request.
+/// Draws a fault that every request can meet.
 fn any_fault(draw: &mut Draw) -> Fault {
     let wait = Duration::from_secs(1)..Duration::from_secs(20);
     let takes_effect = draw.chance(50);

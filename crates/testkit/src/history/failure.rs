@@ -1,26 +1,26 @@
-//! What is said of a seed that fails.
+//! The report on a failing seed.
 
 use std::fmt;
 
-/// A seed that fails, shrunk.
+/// A failing seed with its shrunk history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Failure {
-    /// The suite: the controller's name.
+    /// Name of the suite: the controller's name.
     pub suite: &'static str,
-    /// The seed.
+    /// The seed that fails.
     pub seed: u64,
-    /// What is wrong in the whole history.
+    /// The flaw of the whole history.
     pub first: String,
-    /// What is wrong in the shrunk one.
+    /// The flaw of the shrunk history.
     pub what: String,
-    /// How many replicas run.
+    /// Number of replicas.
     pub replicas: usize,
-    /// The troubles that are needed, in words.
+    /// Descriptions of the faults that are needed.
     pub faults: Vec<String>,
-    /// The shrunk history, a line each: what happens, and what goes wrong.
+    /// The shrunk history, one line per step or fault.
     pub timeline: Vec<String>,
-    /// How many steps and troubles the whole history has.
+    /// Number of steps and faults in the whole history.
     pub drawn: usize,
 }
 

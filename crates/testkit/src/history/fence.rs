@@ -1,4 +1,4 @@
-//! Who may write: the holder of the Lease.
+//! The right to write, which only the holder of the Lease has.
 
 use std::time::Duration;
 
@@ -7,22 +7,22 @@ use serde_json::{Value, json};
 
 use crate::embedded::{LEASES, Request, Server};
 
-/// Where the Leases of the controllers are.
+/// Namespace of the controllers' Leases.
 pub(super) const NAMESPACE: &str = "kube-system";
-/// How often the thief renews it, as a leader does.
+/// Interval at which the thief renews the Lease, as a leader does.
 pub(super) const RENEWAL: Duration = Duration::from_secs(2);
 const THIEF: &str = "thief";
-/// For so long after its last renewal a leader may write (client-go's renew deadline): so long it cannot know
+/// Time after its last renewal for which a leader may write (client-go's renew deadline): until then it cannot know
 /// that its Lease was tampered with.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 
-/// Who holds the Lease of this name, as the server knows it.
+/// The holder of the Lease of this name, as the server knows it.
 pub(super) fn holder(server: &Server, name: &str) -> Option<String> {
     let lease = server.get(&LEASES, NAMESPACE, name)?;
     Some(lease["spec"]["holderIdentity"].as_str()?.to_owned())
 }
 
-/// Writes the thief's name into the Lease; false where there is none.
+/// Writes the thief's name into the Lease; returns false if there is none.
 pub(super) fn steal(server: &Server, name: &str) -> bool {
     let steal = |lease: &mut Value| lease["spec"]["holderIdentity"] = json!(THIEF);
     server.edit(&LEASES, NAMESPACE, name, steal).is_ok()
@@ -32,13 +32,13 @@ pub(super) fn steal(server: &Server, name: &str) -> bool {
 pub(super) fn renew(server: &Server, name: &str, now: Timestamp) {
     if holder(server, name).as_deref() == Some(THIEF) {
         let renew = |lease: &mut Value| lease["spec"]["renewTime"] = json!(format!("{now:.6}"));
-        // It was there a moment ago.
+        // The Lease existed a moment ago.
         let _ = server.edit(&LEASES, NAMESPACE, name, renew);
     }
 }
 
-/// Whether the sender of a write may make it now. `tampered` is when the Lease was last changed behind the
-/// replicas' backs.
+/// Checks that the sender of a write may make it now. `tampered`: when the Lease was last changed behind the replicas'
+/// backs.
 pub(super) fn permits(
     server: &Server,
     request: &Request,
@@ -63,7 +63,7 @@ pub(super) fn permits(
     ))
 }
 
-/// The identity of the replica that made the request, if it was one.
+/// The identity of the replica that sent the request, if a replica did.
 pub(super) fn sender<'a>(request: &'a Request, controller: &str) -> Option<&'a str> {
     request.user_agent.strip_prefix(controller)?.strip_prefix('/')
 }

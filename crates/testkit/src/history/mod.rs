@@ -1,21 +1,20 @@
-//! Seeded fault histories: what happens in a world and what goes wrong in it, both drawn from one number.
+//! Seeded fault histories: the steps and faults of a world, both drawn from one number.
 //!
-//! A controller's [`Suite`] says what can happen in its world, how its process is run, and what must be true.
-//! The rest is here: drawing a [`History`] from a seed, running it on the embedded server under paused time,
-//! comparing how it ends with how it ends without the faults, and, where it fails, finding the fewest
-//! faults that still make it fail.
+//! A controller's [`Suite`] says what can happen in its world, how its process runs, and what must be true. The rest is
+//! here: drawing a [`History`] from a seed, running it on the embedded server under paused time, comparing its end with
+//! the end without faults, and, if it fails, finding the fewest faults that still make it fail.
 //!
 //! ```text
-//! seeds ── draw ── timeline        seed → steps and troubles, each at its time
-//!    │        └─── trouble         what can go wrong
+//! seeds ── draw ── timeline        seed → steps and faults, each at its time
+//!    │        └─── drawn_fault     what can go wrong
 //!    ├── run ── fence, refusals    one history from beginning to end
-//!    └── shrink ── failure         the fewest steps and troubles; the message
+//!    └── shrink ── failure         the fewest steps and faults; the message
 //! ```
 //!
-//! One seed gives one run, request by request: the generators are `ChaCha8` (whose output is fixed for all
-//! time), each run has a runtime, a clock and a server of its own, and what draws from its thread's
-//! generator (the waits of kube's watcher) finds it seeded. A seed names a history of one revision of this
-//! repository: a new trouble or another step changes what is drawn.
+//! One seed gives one run, request by request: the generators are `ChaCha8` (whose output is fixed for all time), each
+//! run has its own runtime, clock and server, and code that draws from its thread's generator (the waits of kube's
+//! watcher) finds it seeded. A seed names a history of one revision of this repository: a new fault or another step
+//! changes the draws.
 
 mod draw;
 mod drawn_fault;
@@ -44,10 +43,10 @@ pub use run::{Run, run};
 pub use seeds::{Report, Shrink, first_failure, report, seeds_to_run};
 pub use timeline::{At, History};
 
-/// What is compared at the end: for each object what the suite cares about, in words.
+/// The state compared at the end: for each object a description of what the suite cares about.
 pub type State = BTreeMap<String, String>;
 
-/// What a controller brings to have its fault histories run.
+/// A controller's part of its fault histories.
 ///
 /// A suite is a small description that is copied into each run.
 pub trait Suite: Clone + Send + Sync + 'static {
@@ -56,60 +55,59 @@ pub trait Suite: Clone + Send + Sync + 'static {
 
     /// The controller's name: its crate, its Lease in `kube-system`, its field manager.
     const NAME: &'static str;
-    /// The resources that the controller works on: those whose requests fail.
+    /// The resources that the controller works on, whose requests may fail.
     const RESOURCES: &'static [&'static Resource];
-    /// How long steps are taken and things go wrong.
+    /// Time in which steps are taken and faults happen.
     const LENGTH: Duration = Duration::from_mins(2);
-    /// How long after the last fault everything must have settled.
+    /// Time after the last fault by which everything must have settled.
     const SETTLES_WITHIN: Duration = Duration::from_mins(20);
 
-    /// The suite for another run: what it noted of the last one is not in it.
+    /// The suite for another run, without anything it recorded in the last one.
     #[must_use]
     fn fresh(&self) -> Self {
         self.clone()
     }
 
-    /// Draws the steps of a history, in the order of their times. Those at time zero come before the
-    /// controller's start: they furnish the world.
+    /// Draws the steps of a history, in the order of their times. Steps at time zero come before the controller's
+    /// start: they set up the world.
     fn actions(&self, draw: &mut Draw) -> Vec<At<Self::Action>>;
 
-    /// Takes a step. It must bear that earlier steps are missing: a history that is shrunk leaves some out.
+    /// Takes a step. Earlier steps may be missing, because a shrunk history leaves some out.
     fn act(&self, server: &Server, action: &Self::Action);
 
-    /// Runs one process of the controller until it is asked to stop. Dropping the
-    /// future kills the process. An error says why it ended of itself.
+    /// Runs one process of the controller until it is stopped. Dropping the future kills the process. An error says why
+    /// the process ended by itself.
     fn process(&self, life: Life) -> impl Future<Output = Result<(), String>> + Send + 'static;
 
-    /// Whether everything is as the rules want it, whatever happened before; an error names the first
-    /// thing that is not.
+    /// Checks that everything is as the rules want it, whatever happened before; the error names the first exception.
     fn settled(&self, server: &Server, actions: &[At<Self::Action>]) -> Result<(), String>;
 
-    /// What must be the same in the end as without the faults.
+    /// The state that must be the same in the end as without the faults.
     fn state(&self, server: &Server) -> State;
 
-    /// Whether the controller may make this request now; asked at the moment when it is carried out. That a
-    /// write is made by the holder of the Lease is checked for all suites.
+    /// Checks that the controller may make this request now; called when the request is carried out. All suites check
+    /// in addition that only the holder of the Lease writes.
     fn permits(&self, server: &Server, request: &Request) -> Result<(), String> {
         let _ = (server, request);
         Ok(())
     }
 
-    /// What else must hold of the whole run: how much was written, for example.
+    /// Checks the run as a whole, for example the number of writes.
     fn afterwards(&self, server: &Server, history: &History<Self::Action>) -> Result<(), String> {
         let _ = (server, history);
         Ok(())
     }
 }
 
-/// What a process of the controller is started with.
+/// The surroundings of a starting process.
 pub struct Life {
-    /// Its identity in the election, another one after each start: `replica-1.2` is the second life of the
-    /// first replica. None where nothing goes wrong: it runs without election.
+    /// Its identity in the election, a new one after each start: `replica-1.2` is the second life of the first replica.
+    /// `None` in a run without faults: the process runs without election.
     pub identity: Option<String>,
-    /// Its way to the server.
+    /// Its client of the server.
     pub client: kube::Client,
     /// The wall clock at the start.
     pub now: Timestamp,
-    /// Completes when the process is asked to stop, as by SIGTERM.
+    /// Completes when the process must stop, as on SIGTERM.
     pub stop: oneshot::Receiver<()>,
 }

@@ -1,21 +1,21 @@
-//! What was refused is not asked for again, where it can be had otherwise.
+//! Refused forms of a request are not requested again if there is another form.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::embedded::{Request, Requests, Verb};
 
-/// For so long after a refusal others may come: of what had been sent before.
+/// Time after a refusal in which requests that were already on the way may be refused.
 const UNDER_WAY: Duration = Duration::from_mins(1);
 
-/// Fails with the first request that does so.
+/// Fails with the first request for a refused form.
 pub(super) fn are_remembered(requests: &Requests) -> Result<(), String> {
     protobuf_is(requests)?;
     streams_are(requests)?;
     streams_are_not_given_up(requests)
 }
 
-/// Each process remembers for its lists and watches of a resource, and for all that it reads by name.
+/// Each process remembers refusals for its lists and watches of a resource, and for all its reads by name.
 fn protobuf_is(requests: &Requests) -> Result<(), String> {
     let mut first = HashMap::new();
     for request in requests
@@ -40,7 +40,7 @@ fn protobuf_is(requests: &Requests) -> Result<(), String> {
     Ok(())
 }
 
-/// After a stream that was refused, the next list comes in pages.
+/// After a refused stream, the next list comes in pages.
 fn streams_are(requests: &Requests) -> Result<(), String> {
     let mut refused = HashMap::new();
     for request in requests
@@ -60,30 +60,30 @@ fn streams_are(requests: &Requests) -> Result<(), String> {
     Ok(())
 }
 
-/// How a list came.
+/// The form in which a list came.
 #[derive(Default)]
 enum Came {
     #[default]
     Never,
     InPages,
-    /// As a stream, with this code.
+    /// As a stream, answered with this code.
     Streamed(Option<u16>),
 }
 
-/// What is known of the streams that a process asks for.
+/// The streams that a process requested.
 #[derive(Default)]
 struct Streams {
-    /// How the last list came.
+    /// The form of the last list.
     last: Came,
-    /// So many in a row led to pages.
+    /// Number of streams in a row that led to pages.
     ended: u32,
     are_refused: bool,
 }
 
-/// Lists come in pages, and no stream before them, only where a stream was refused or two in a row led to pages.
+/// Lists come in pages, without a stream before, only if a stream was refused or two in a row led to pages.
 fn streams_are_not_given_up(requests: &Requests) -> Result<(), String> {
     let mut known: HashMap<_, Streams> = HashMap::new();
-    // What is read past the watch has other sizes than an informer's first page.
+    // Reads past the watch have other sizes than an informer's first page.
     let is_first = |request: &&Request| {
         let is_page = request.query.contains("limit=20") && !request.query.contains("continue=");
         let is_of_an_informer = is_page || request.verb == Verb::Watch;

@@ -1,4 +1,4 @@
-//! One history from beginning to end, on a runtime, a clock and a server of its own.
+//! Runs one history from beginning to end, on its own runtime, clock and server.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,42 +19,42 @@ use crate::embedded::{Fault, LEASES, Requests, Server};
 
 /// The wall clock at the start: 2026-01-01T00:00:00Z.
 const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
-/// How often is looked whether everything has settled.
+/// Interval of the checks whether everything has settled.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// What has settled must stay so for this long.
+/// Time for which a settled state must last.
 const QUIET: Duration = Duration::from_secs(30);
 
-/// What a history came to.
+/// The result of a history.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Run {
-    /// What is compared with the run without faults, or what went against a rule.
+    /// The state to compare with that of the run without faults, or the violated rule.
     pub outcome: Result<State, Violation>,
-    /// Everything that the replicas asked for.
+    /// All requests of the replicas.
     pub requests: Requests,
 }
 
-/// Something that must never be.
+/// A broken rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Violation {
-    /// When, since the start.
+    /// When the rule was broken, since the start.
     pub at: Duration,
-    /// What, in words.
+    /// Description of what happened.
     pub what: String,
 }
 
 /// Runs one history.
 pub fn run<S: Suite>(suite: &S, history: &History<S::Action>) -> Run {
     let suite = &suite.fresh();
-    // kube's watcher draws its waits from here.
+    // kube's watcher draws its waits from this generator.
     fastrand::seed(history.seed);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)
         .build();
     match runtime {
-        // The server's clock is the runtime's, so the stage is set up inside.
+        // The server's clock is the runtime's, so the stage is set up inside it.
         Ok(runtime) => runtime.block_on(async { Stage::new(suite, history).play().await }),
         Err(error) => {
             let (at, what) = (Duration::ZERO, format!("cannot start a runtime: {error}"));
@@ -65,23 +65,23 @@ pub fn run<S: Suite>(suite: &S, history: &History<S::Action>) -> Run {
     }
 }
 
-/// A world with its replicas while the history goes on.
+/// A world with its replicas during the history.
 struct Stage<'a, S: Suite> {
     suite: &'a S,
     history: &'a History<S::Action>,
     server: Server,
-    /// What is still to come, in order; the number keeps apart what comes at the same time.
+    /// Steps still to come, in order; the number tells steps of the same time apart.
     queue: BTreeMap<(Duration, usize), Step>,
     planned: usize,
     replicas: Vec<Replica>,
     processes: JoinSet<Result<(), String>>,
     deaths: (mpsc::UnboundedSender<String>, mpsc::UnboundedReceiver<String>),
-    /// Until when the server is out of reach.
+    /// End of the time in which the server is unreachable.
     out_until: Duration,
     noted: Arc<Mutex<Noted>>,
 }
 
-/// What the observer of requests and the stage tell each other.
+/// Data shared by the stage and the observer of requests.
 #[derive(Default)]
 struct Noted {
     violation: Option<Violation>,
@@ -93,11 +93,11 @@ struct Noted {
 enum Step {
     Act(usize),
     DrawnFault(usize),
-    /// The server may be reached again.
+    /// The server becomes reachable again.
     Up,
-    /// A replica is started (again).
+    /// A replica is started, possibly again.
     Start(usize),
-    /// Whoever stole the Lease keeps it.
+    /// The thief of the Lease renews it.
     ThiefRenews,
 }
 
@@ -110,7 +110,7 @@ struct Replica {
 struct Process {
     identity: String,
     task: AbortHandle,
-    /// Dropped after it was used.
+    /// Taken when it is used.
     stop: Option<oneshot::Sender<()>>,
 }
 
@@ -185,7 +185,7 @@ impl<'a, S: Suite> Stage<'a, S> {
         Ok(self.suite.state(&self.server))
     }
 
-    /// Lets time pass, during which replicas may die.
+    /// Lets time pass, in which replicas may die.
     async fn pass_until(&mut self, time: Duration) -> Result<(), Violation> {
         loop {
             if let Some(violation) = self.noted.lock().violation.clone() {
@@ -252,7 +252,7 @@ impl<'a, S: Suite> Stage<'a, S> {
             DrawnFault::Stop { replica, restart } => {
                 let process = &mut self.replicas[replica - 1].process;
                 if let Some(stop) = process.as_mut().and_then(|process| process.stop.take()) {
-                    // One that ended meanwhile needs no asking.
+                    // A process that has ended needs no signal.
                     let _ = stop.send(());
                     *process = None;
                     self.plan(self.server.elapsed() + restart, Step::Start(replica - 1));
@@ -320,7 +320,7 @@ impl<'a, S: Suite> Stage<'a, S> {
                     .iter()
                     .any(|resource| Which::Writes(resource).matches(request))
                     && fence::sender(request, S::NAME) == Some(&identity);
-                // The stage outlives the replicas; should it not, nobody waits for the news.
+                // The stage outlives the replicas; if it did not, nobody would wait for this message.
                 found && death.send(identity.clone()).is_ok()
             };
             let fault = Fault::NoAnswer {
@@ -339,7 +339,7 @@ impl<'a, S: Suite> Stage<'a, S> {
         }
     }
 
-    /// From here on nothing goes wrong any more.
+    /// Ends all faults for the rest of the run.
     fn end_faults(&mut self) {
         self.server.clear_faults();
         self.server.up();
@@ -385,7 +385,7 @@ impl<'a, S: Suite> Stage<'a, S> {
     }
 }
 
-/// Keeps the first thing that went wrong.
+/// Records what went wrong, if it is the first.
 fn note(noted: &Mutex<Noted>, server: &Server, what: String) {
     let at = server.elapsed();
     noted.lock().violation.get_or_insert(Violation { at, what });

@@ -1,4 +1,4 @@
-//! Many seeds, and what becomes of one.
+//! Runs many seeds, and reports on one.
 
 use std::fmt;
 use std::num::NonZero;
@@ -13,46 +13,46 @@ use super::run::{Run, Violation, run};
 use super::shrink::{minimal, shortest};
 use super::{History, State, Suite};
 
-/// Names the seeds to run: a number of them, or `FROM..TO`.
+/// Variable with the seeds to run: their number, or `FROM..TO`.
 const SEEDS: &str = "FAULT_SEEDS";
 
-/// Asks for every request of the controller in what [`report`] prints.
+/// Variable that adds every request of the controller to what [`report`] prints.
 const VERBOSE: &str = "FAULT_VERBOSE";
 
-/// What is left out of a history that fails, as long as it still fails.
+/// The parts to leave out of a failing history, as long as it still fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shrink {
-    /// Troubles, replicas and steps: what somebody reads who looks for the bug.
+    /// Faults, replicas and steps: for a reader who looks for the bug.
     Everything,
-    /// Troubles and replicas alone, which takes far fewer runs: what made it fail is known.
+    /// Faults and replicas only, which takes far fewer runs: for a known bug.
     Faults,
 }
 
-/// One seed, told in full.
+/// The full report on one seed.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The history that it draws, a line each.
+    /// The history that the seed draws, one line per step or fault.
     pub timeline: Vec<String>,
-    /// How many replicas run.
+    /// Number of replicas.
     pub replicas: usize,
-    /// The run.
+    /// The result of the history.
     pub run: Run,
-    /// What is wrong, if something is.
+    /// The failure, if the seed fails.
     pub failure: Option<Failure>,
     seed: u64,
 }
 
-/// What is wrong with a history.
+/// A flaw of a history.
 enum Flaw {
     /// The steps alone break a rule.
     EvenWithoutFaults(Violation),
     /// A rule is broken.
     Violation(Violation),
-    /// It ends otherwise than without the troubles.
+    /// The end differs from the end without the faults.
     OtherEnd(String),
 }
 
-/// The seeds that `$FAULT_SEEDS` names; the first `otherwise` where it says nothing.
+/// The seeds in `$FAULT_SEEDS`; if it is not set, the first `otherwise` seeds.
 pub fn seeds_to_run(otherwise: u64) -> Result<Range<u64>, String> {
     match std::env::var(SEEDS) {
         Ok(text) => parse(&text).ok_or_else(|| format!("{SEEDS}={text}: neither a number nor FROM..TO")),
@@ -67,7 +67,7 @@ fn parse(text: &str) -> Option<Range<u64>> {
     }
 }
 
-/// Runs the histories of `seeds` on all processors, and shrinks that of the lowest seed that fails.
+/// Runs the histories of `seeds` on all processors, and shrinks that of the lowest failing seed.
 pub fn first_failure<S: Suite>(suite: &S, seeds: Range<u64>, shrink: Shrink) -> Option<Failure> {
     let next = AtomicU64::new(seeds.start);
     let lowest: Mutex<Option<(u64, Flaw)>> = Mutex::default();
@@ -94,7 +94,7 @@ pub fn first_failure<S: Suite>(suite: &S, seeds: Range<u64>, shrink: Shrink) -> 
     Some(shrunk(suite, History::draw(suite, seed), &first, shrink))
 }
 
-/// Runs one seed and tells everything about it.
+/// Runs one seed and reports on it in full.
 pub fn report<S: Suite>(suite: &S, seed: u64) -> Report {
     let history = History::draw(suite, seed);
     let (run, flaw) = judged(suite, &history);
@@ -111,7 +111,7 @@ fn flaw<S: Suite>(suite: &S, history: &History<S::Action>) -> Option<Flaw> {
     judged(suite, history).1
 }
 
-/// Runs a history, and compares its end with that of the same steps without the troubles.
+/// Runs a history, and compares its end with that of the same steps without the faults.
 fn judged<S: Suite>(suite: &S, history: &History<S::Action>) -> (Run, Option<Flaw>) {
     let run_of_it = run(suite, history);
     let flaw = match (run(suite, &history.without_faults()).outcome, &run_of_it.outcome) {
@@ -138,11 +138,11 @@ fn first_difference(state: &State, expected: &State) -> String {
     })
 }
 
-/// The fewest troubles, then one replica if that is enough, then, if they are asked for, steps of which none can be
+/// Finds the fewest faults, then one replica if that is enough, then, if `shrink` says so, steps of which none can be
 /// left out.
 fn shrunk<S: Suite>(suite: &S, history: History<S::Action>, first: &Flaw, shrink: Shrink) -> Failure {
     let (seed, drawn) = (history.seed, history.actions.len() + history.faults.len());
-    // What breaks a rule in the whole history must break one in the smaller one: there is nothing to compare.
+    // If the whole history breaks a rule, the smaller one must break one, too: no comparison is needed.
     let fails = |smaller: &History<S::Action>| match first {
         Flaw::EvenWithoutFaults(_) | Flaw::Violation(_) => run(suite, smaller).outcome.is_err(),
         Flaw::OtherEnd(_) => flaw(suite, smaller).is_some(),
@@ -189,7 +189,7 @@ impl fmt::Display for Flaw {
     }
 }
 
-/// The history and how it ended; with `$FAULT_VERBOSE` every request of the controller, too.
+/// The history and its end; with `$FAULT_VERBOSE` also every request of the controller.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {}, {} replica(s)", self.seed, self.replicas)?;

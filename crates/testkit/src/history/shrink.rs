@@ -1,9 +1,9 @@
-//! The part of a list that still fails. The whole list fails; `fails` is asked with ever fewer places, in order.
+//! Finds a part of a list that still fails. The whole list fails; `fails` is called with ever fewer places, in order.
 
 use std::collections::HashSet;
 
-/// The shortest of `length` places that fail, where none, one or two are enough; otherwise as [`minimal`]. It asks
-/// about each pair, so the list must be short.
+/// The shortest failing selection of `length` places, if none, one or two suffice; otherwise as [`minimal`]. Tries each
+/// pair, so the list must be short.
 pub(super) fn shortest(length: usize, fails: impl FnMut(&[usize]) -> bool) -> Vec<usize> {
     let mut fails = asking_once(fails);
     let none_or_one = [Vec::new()].into_iter().chain((0..length).map(|item| vec![item]));
@@ -21,7 +21,7 @@ pub(super) fn shortest(length: usize, fails: impl FnMut(&[usize]) -> bool) -> Ve
     pairs.into_iter().find(|pair| fails(pair)).unwrap_or(found)
 }
 
-/// Places that fail, none of which can be left out; there may be fewer others.
+/// A failing selection of places, none of which can be left out; there may be smaller ones.
 pub(super) fn minimal(length: usize, fails: impl FnMut(&[usize]) -> bool) -> Vec<usize> {
     without_any(length, &mut asking_once(fails))
 }
@@ -48,7 +48,7 @@ fn without_any(length: usize, fails: &mut impl FnMut(&[usize]) -> bool) -> Vec<u
     }
 }
 
-/// Remembers what passed: an answer costs a run.
+/// Remembers what passed: each call costs a run.
 fn asking_once(mut fails: impl FnMut(&[usize]) -> bool) -> impl FnMut(&[usize]) -> bool {
     let mut passed = HashSet::new();
     move |kept| {

@@ -1,4 +1,4 @@
-//! Histories: steps and troubles, each at its time.
+//! Histories: steps and faults, each at its time.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,35 +7,35 @@ use super::Suite;
 use super::draw::Draw;
 use super::drawn_fault::DrawnFault;
 
-/// How many troubles a history has at most.
+/// Most faults in a history.
 const MOST_FAULTS: usize = 7;
 
 const SHORTLY: Duration = Duration::from_secs(5);
 
-/// Something at a time of virtual time since the start.
+/// Something with its virtual time since the start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct At<T> {
-    /// When.
+    /// Time since the start.
     pub time: Duration,
-    /// What.
+    /// The thing that happens then.
     pub what: T,
 }
 
-/// What happens and what goes wrong.
+/// The steps and faults of a run.
 #[derive(Clone, Debug)]
 pub struct History<A> {
-    /// The number it was drawn from.
+    /// The seed that the history was drawn from.
     pub seed: u64,
-    /// How many processes the controller has.
+    /// Number of the controller's processes.
     pub replicas: usize,
     /// The steps of the world, in order.
     pub actions: Vec<At<A>>,
-    /// What goes wrong, in order.
+    /// The faults, in order.
     pub faults: Vec<At<DrawnFault>>,
 }
 
 impl<T> At<T> {
-    /// `what` so many seconds after the start.
+    /// `what` at this many seconds after the start.
     pub fn seconds(seconds: u64, what: T) -> Self {
         Self {
             time: Duration::from_secs(seconds),
@@ -45,7 +45,7 @@ impl<T> At<T> {
 }
 
 impl<A: Clone> History<A> {
-    /// Draws a history. The steps do not depend on how the troubles are drawn, nor the other way round.
+    /// Draws a history. Steps and faults are drawn independently of each other.
     pub(super) fn draw<S: Suite<Action = A>>(suite: &S, seed: u64) -> Self {
         let actions = suite.actions(&mut Draw::new(seed, 0));
         let mut draw = Draw::new(seed, 1);
@@ -65,7 +65,7 @@ impl<A: Clone> History<A> {
         }
     }
 
-    /// The same world, and nothing goes wrong: one replica is enough.
+    /// The same steps without faults; one replica suffices.
     pub(super) fn without_faults(&self) -> Self {
         Self {
             replicas: 1,
@@ -73,19 +73,20 @@ impl<A: Clone> History<A> {
         }
     }
 
-    /// Whether its processes must be elected: one that nothing can stop need not be, which halves its requests.
+    /// True if its processes take part in an election: without faults one process needs none, which halves its
+    /// requests.
     pub(super) fn has_election(&self) -> bool {
         self.replicas > 1 || !self.faults.is_empty()
     }
 
-    /// Without what comes later.
+    /// The history up to `time`.
     pub(super) fn until(mut self, time: Duration) -> Self {
         self.actions.retain(|action| action.time <= time);
         self.faults.retain(|fault| fault.time <= time);
         self
     }
 
-    /// With the first replica alone, if there are others and no trouble is about them.
+    /// The history with the first replica alone, if there are others and no fault concerns them.
     pub(super) fn with_one_replica(&self) -> Option<Self> {
         let is_about_others =
             |fault: &At<DrawnFault>| fault.what.replica().is_some_and(|replica| replica > 1);
@@ -96,7 +97,7 @@ impl<A: Clone> History<A> {
         })
     }
 
-    /// With only the troubles of these places in the list.
+    /// The history with only the faults at these places.
     pub(super) fn with_faults(&self, kept: &[usize]) -> Self {
         Self {
             faults: at(&self.faults, kept),
@@ -104,7 +105,7 @@ impl<A: Clone> History<A> {
         }
     }
 
-    /// With only the steps of these places in the list.
+    /// The history with only the steps at these places.
     pub(super) fn with_actions(&self, kept: &[usize]) -> Self {
         Self {
             actions: at(&self.actions, kept),
@@ -114,7 +115,7 @@ impl<A: Clone> History<A> {
 }
 
 impl<A: fmt::Display> History<A> {
-    /// One line each, in the order of their times.
+    /// One line per step or fault, in the order of their times.
     pub(super) fn lines(&self) -> Vec<String> {
         let steps = self.actions.iter().map(|step| (step.time, 0, step.to_string()));
         let faults = self.faults.iter().map(|fault| {
@@ -137,7 +138,7 @@ impl<T: fmt::Display> fmt::Display for At<T> {
     }
 }
 
-/// Half of the troubles come shortly before a step: then they do harm.
+/// Draws the time of a fault. Half the faults come shortly before a step, when they do harm.
 fn moment<S: Suite>(draw: &mut Draw, actions: &[At<S::Action>]) -> Duration {
     if actions.is_empty() || draw.chance(50) {
         return draw.time(Duration::ZERO..S::LENGTH);

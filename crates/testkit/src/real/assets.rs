@@ -1,4 +1,4 @@
-//! Where the control plane's binaries are.
+//! The binaries of the control plane.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -18,14 +18,15 @@ pub const PROGRAMS: [&str; 4] = [
 pub struct Assets(PathBuf);
 
 impl Assets {
-    /// Those in `$KUBEBUILDER_ASSETS` if it is set and not empty, else those that `cargo xtask control-plane` built.
+    /// The programs in `$KUBEBUILDER_ASSETS` if it is set and not empty, else those built by `cargo xtask
+    /// control-plane`.
     pub fn find() -> Result<Self, Error> {
         let named = std::env::var_os("KUBEBUILDER_ASSETS").filter(|dir| !dir.is_empty());
         let dir = named.map_or_else(Self::built, PathBuf::from);
         Self::in_dir(&dir)
     }
 
-    /// Those in `dir`, which must hold every program.
+    /// The programs in `dir`, which must hold all of them.
     pub fn in_dir(dir: &Path) -> Result<Self, Error> {
         for program in PROGRAMS {
             if !dir.join(program).is_file() {
@@ -38,17 +39,17 @@ impl Assets {
         Ok(Self(dir.to_owned()))
     }
 
-    /// Where `cargo xtask control-plane` puts them: `target/control-plane/` of this workspace.
+    /// The directory in which `cargo xtask control-plane` puts them: `target/control-plane/` of this workspace.
     pub fn built() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/control-plane")
     }
 
-    /// The directory that holds them.
+    /// The directory that holds the programs.
     pub fn dir(&self) -> &Path {
         &self.0
     }
 
-    /// Of which minor release of Kubernetes 1 they are.
+    /// The minor version of Kubernetes 1 that the programs are from; runs kube-apiserver.
     pub fn minor(&self) -> Result<u32, Error> {
         let program = self.program("kube-apiserver");
         let asked = Command::new(&program).arg("--version").output();
@@ -66,7 +67,7 @@ impl Assets {
     }
 }
 
-/// In which version that minor release of Kubernetes 1 has `PodGroups`.
+/// The version in which this minor version of Kubernetes 1 serves `PodGroups`.
 pub const fn pod_groups_version(minor: u32) -> &'static str {
     if minor < 37 { "v1alpha2" } else { "v1beta1" }
 }

@@ -1,4 +1,4 @@
-//! The audit log of the API server, read as it grows: a test that waits for a request asks again and again.
+//! The audit log of the API server, read incrementally: a test that waits for a request reads it again and again.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -15,7 +15,7 @@ pub(super) struct AuditLog {
     seen: Mutex<Seen>,
 }
 
-/// What was read so far.
+/// The part of the log read so far.
 #[derive(Default)]
 struct Seen {
     bytes: u64,
@@ -23,7 +23,7 @@ struct Seen {
 }
 
 impl AuditLog {
-    /// The one that is written to the file `path`, which need not be there yet.
+    /// The log in the file `path`, which need not exist yet.
     pub(super) fn new(path: PathBuf) -> Self {
         Self {
             path,

@@ -1,4 +1,4 @@
-//! Which processes a control plane is made of, and with which flags they run.
+//! The processes of a control plane and their flags.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -19,36 +19,36 @@ use super::credentials::{self, User};
 use super::scratch::Scratch;
 use super::{Assets, Error, Options, Process, eventually};
 
-/// How long the API server may take from its start to `/readyz` (2 s on an idle machine).
+/// Longest time for the API server from its start to `/readyz` (2 s on an idle machine).
 const READY_WITHIN: Duration = Duration::from_mins(1);
-/// How long the API server may take from SIGTERM to its end: it lets requests finish first.
+/// Longest time for the API server from SIGTERM to its end: it lets requests finish first.
 const STOPPED_WITHIN: Duration = Duration::from_secs(70);
 /// Ports below the range from which Linux gives ports to connections (32768–60999): no connection
 /// takes the API server's port while it is stopped.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
-/// How many ports are tried when another process is faster than us.
+/// Number of ports to try if another process takes one first.
 const ATTEMPTS: usize = 5;
-/// Who signs service account tokens.
+/// Issuer of the service account tokens.
 const ISSUER: &str = "https://kubernetes.default.svc";
 
-/// The file in the directory of the test with the key that signs them.
+/// File in the directory of the test with the key that signs the tokens.
 const SIGNING_KEY: &str = "service-account.key";
 
-/// How the API server is stopped.
+/// The way to stop the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// SIGTERM: requests that are being served finish.
+    /// SIGTERM: requests in progress finish.
     Gracefully,
     /// SIGKILL: connections break.
     AtOnce,
 }
 
-/// etcd and kube-apiserver, with RBAC and nobody else on the cluster.
+/// etcd and kube-apiserver with RBAC, and no other component.
 ///
-/// Admission of service accounts is off, so pods need none. Stopped and removed on drop, also after a
-/// panic. etcd listens on a socket in the directory of the test: it needs no port.
+/// Admission of service accounts is off, so pods need none. Stopped and removed on drop, also after a panic. etcd
+/// listens on a socket in the directory of the test, so it needs no port.
 pub struct ControlPlane {
-    // In the order in which they are dropped: the API server, its store, their files.
+    // In the order of dropping: the API server, its store, their files.
     api_server: Option<Process>,
     etcd: Process,
     scratch: Scratch,
@@ -63,9 +63,9 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Starts one and waits until it serves requests and has its first namespaces: about 3 s.
+    /// Starts a control plane and waits until it serves requests and has its first namespaces: about 3 s.
     ///
-    /// Fails with [`Error::NoAssets`] where its binaries are missing.
+    /// Fails with [`Error::NoAssets`] if binaries are missing.
     pub async fn start(options: Options) -> Result<Self, Error> {
         let assets = Assets::find()?;
         let scratch = Scratch::new()?;
@@ -117,8 +117,7 @@ impl ControlPlane {
         self.client.clone()
     }
 
-    /// A further client of the administrator, with a `User-Agent`; the part before the first `/` is its
-    /// field manager.
+    /// Another client of the administrator, with a `User-Agent`; the part before the first `/` is its field manager.
     pub async fn client_as(&self, user_agent: &'static str) -> Result<Client, Error> {
         credentials::client_as(&self.admin, Some(HeaderValue::from_static(user_agent))).await
     }
@@ -128,7 +127,7 @@ impl ControlPlane {
         &self.admin
     }
 
-    /// Writes a kubeconfig file for the bearer of `token`: of one of [`Options::users`], or a wrong one.
+    /// Writes a kubeconfig file with `token`: one of [`Options::users`]' tokens, or a wrong one.
     pub fn kubeconfig_for(&self, token: &str) -> Result<PathBuf, Error> {
         let number = self.kubeconfigs.fetch_add(1, Ordering::Relaxed);
         let authority = certificate_authority(&self.scratch);
@@ -138,8 +137,8 @@ impl ControlPlane {
         )
     }
 
-    /// Writes a kubeconfig file with a token, good for a day, of a service account, which is created
-    /// if it does not exist; its namespace must.
+    /// Writes a kubeconfig file with a service account's token, valid for a day. The account is created if it does not
+    /// exist; its namespace must exist.
     pub async fn service_account_kubeconfig(&self, namespace: &str, name: &str) -> Result<PathBuf, Error> {
         let accounts = Api::<ServiceAccount>::namespaced(self.client(), namespace);
         let account = ServiceAccount {
@@ -170,7 +169,7 @@ impl ControlPlane {
         self.kubeconfig_for(&token)
     }
 
-    /// The process of the API server; none while it is stopped.
+    /// The process of the API server; `None` while it is stopped.
     pub fn api_server(&self) -> Option<&Process> {
         self.api_server.as_ref()
     }
@@ -180,7 +179,7 @@ impl ControlPlane {
         &self.etcd
     }
 
-    /// Stops the API server and waits for its end; etcd keeps its data. Nothing happens if it is stopped.
+    /// Stops the API server and waits for its end; etcd keeps the data. No-op if it is stopped.
     pub async fn stop_api_server(&mut self, how: Stop) -> Result<(), Error> {
         if let Some(mut api_server) = self.api_server.take() {
             match how {
@@ -192,8 +191,8 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Starts the API server again, at the same port and with the same certificate, and waits until it
-    /// is ready. Nothing happens if it runs.
+    /// Starts the API server again, on the same port and with the same certificate, and waits until it is ready. No-op
+    /// if it runs.
     pub async fn start_api_server(&mut self) -> Result<(), Error> {
         if self.api_server.is_none() {
             let (api_server, _) =
@@ -203,8 +202,8 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Starts kube-controller-manager with only `controllers` (`ttl`, `garbage-collector-controller`, …)
-    /// as administrator. `extra` flags win over ours. Does not wait: a test waits for the effect.
+    /// Starts kube-controller-manager with only `controllers` (`ttl`, `garbage-collector-controller`, …) as
+    /// administrator. `extra` flags override ours. Does not wait: a test waits for the effect.
     pub fn start_controller_manager(&self, controllers: &[&str], extra: &[&str]) -> Result<Process, Error> {
         let controllers = format!("--controllers={}", controllers.join(","));
         let key = self.scratch.path().join(SIGNING_KEY);
@@ -215,16 +214,15 @@ impl ControlPlane {
         )
     }
 
-    /// Starts kube-scheduler as administrator. `extra` flags win over ours. Does not wait: a test waits
-    /// for the effect.
+    /// Starts kube-scheduler as administrator. `extra` flags override ours. Does not wait: a test waits for the effect.
     pub fn start_scheduler(&self, extra: &[&str]) -> Result<Process, Error> {
         self.start_client("kube-scheduler", extra)
     }
 
     /// The `audit.k8s.io/v1` events so far, in the order of their stages.
     ///
-    /// A request's event is written once it is answered: an `eventually` may be needed for the last one. A
-    /// line that is still being written is left out.
+    /// A request's event is written once the request is answered: use [`eventually`](super::eventually) for the last
+    /// one. A line that is still being written is left out.
     pub fn audit_events(&self) -> Result<Vec<Arc<Value>>, Error> {
         self.audit.as_ref().ok_or(Error::NoAudit)?.events()
     }
@@ -235,7 +233,7 @@ impl ControlPlane {
 
     fn start_client(&self, program: &str, args: &[&str]) -> Result<Process, Error> {
         let kubeconfig = format!("--kubeconfig={}", self.admin.display());
-        // No port: nobody asks it, and two of them can run side by side.
+        // No port: nobody connects, and two processes can run side by side.
         let mut all = vec![&*kubeconfig, "--leader-elect=false", "--secure-port=0"];
         all.extend(self.feature_gates.as_deref());
         all.extend(args);
@@ -252,13 +250,13 @@ fn spawn_etcd(assets: &Assets, dir: &Path) -> Result<Process, Error> {
         "--advertise-client-urls=http://localhost:2379".to_owned(),
         "--log-level=warn".to_owned(),
         "--unsafe-no-fsync".to_owned(),
-        // 150,000 pods of 11 KB do not fit into the 2 GiB that it takes by itself.
+        // 150,000 pods of 11 KB do not fit into etcd's default of 2 GiB.
         "--quota-backend-bytes=8589934592".to_owned(),
     ];
     Process::spawn(&assets.program("etcd"), &args, &[])
 }
 
-/// The flags that stay the same when the API server is started again; writes the files they name.
+/// The flags that stay the same when the API server is started again; also writes the files they name.
 fn api_server_args(
     scratch: &Scratch,
     options: &Options,
@@ -318,7 +316,7 @@ async fn start_api_server(
         if let Err(ended) = etcd.must_run().and_then(|()| api_server.must_run()) {
             return Some(Err(ended));
         }
-        // The server writes its certificate while it starts, so there is no client before.
+        // The server writes its certificate while it starts, so no client can be made before.
         let client = credentials::client(admin).await.ok()?;
         is_ready(&client).await.then_some(Ok(client))
     })
@@ -329,7 +327,7 @@ async fn start_api_server(
     }
 }
 
-/// Whether all checks pass and the namespaces exist, which `/readyz` does not wait for.
+/// True if all checks pass and the namespaces exist, which `/readyz` does not wait for.
 async fn is_ready(client: &Client) -> bool {
     let Ok(readyz) = http::Request::get("/readyz").body(Vec::new()) else {
         return false;
@@ -352,7 +350,7 @@ fn request(doing: &'static str, source: kube::Error) -> Error {
     Error::Request { doing, source }
 }
 
-/// The file in `--cert-dir` to which kube-apiserver writes its certificate and, after it, its issuer's.
+/// The file in `--cert-dir` to which kube-apiserver writes its certificate, followed by its issuer's.
 fn certificate_authority(scratch: &Scratch) -> PathBuf {
     scratch.path().join("apiserver.crt")
 }

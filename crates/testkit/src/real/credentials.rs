@@ -1,4 +1,4 @@
-//! Who the tests are: tokens, the key that signs service account tokens, kubeconfig files, clients.
+//! Credentials of the tests: tokens, the key that signs service account tokens, kubeconfig files, clients.
 
 use std::path::Path;
 
@@ -13,23 +13,23 @@ use serde_json::json;
 
 use super::Error;
 
-/// What DER puts before the 65 bytes of a P-256 point to make it a `SubjectPublicKeyInfo` (RFC 5480).
+/// DER prefix that makes the 65 bytes of a P-256 point a `SubjectPublicKeyInfo` (RFC 5480).
 const P256_PUBLIC_KEY_INFO: &[u8] =
     b"\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42\x00";
 
 /// A user of the API server's static token file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// What it is called in RBAC rules and in the audit log; no commas.
+    /// User name in RBAC rules and in the audit log; no commas.
     pub name: String,
-    /// The groups it is in, beside `system:authenticated`.
+    /// Groups in addition to `system:authenticated`.
     pub groups: Vec<String>,
-    /// Its bearer token.
+    /// Bearer token.
     pub token: String,
 }
 
 impl User {
-    /// The user `name` with a token of its own and no groups.
+    /// The user `name` with a random token and no groups.
     pub fn new(name: &str) -> Self {
         let secret: u128 = rand::random();
         Self {
@@ -39,7 +39,7 @@ impl User {
         }
     }
 
-    /// A user who may do everything.
+    /// A user with all permissions.
     pub(super) fn admin() -> Self {
         Self {
             groups: vec!["system:masters".to_owned()],
@@ -47,14 +47,14 @@ impl User {
         }
     }
 
-    /// Its line of `--token-auth-file`: token, name, uid, groups.
+    /// The user's line of `--token-auth-file`: token, name, uid, groups.
     pub(super) fn token_line(&self) -> String {
         let Self { name, groups, token } = self;
         format!("{token},{name},{name},\"{}\"\n", groups.join(","))
     }
 }
 
-/// A fresh pair of keys (P-256, PEM) for service account tokens: the one that signs, the one that verifies.
+/// A new pair of keys (P-256, PEM) for service account tokens: the signing and the verifying one.
 pub(super) fn signing_keys() -> Result<(String, String), Error> {
     let random = SystemRandom::new();
     let algorithm = &ECDSA_P256_SHA256_ASN1_SIGNING;
@@ -85,12 +85,12 @@ pub(super) fn kubeconfig(port: u16, certificate_authority: &Path, token: &str) -
     .to_string()
 }
 
-/// A client that sends what it is told to at once: no client-side limit, no retries, no proxy.
+/// A client that sends every request at once: no client-side limit, no retries, no proxy.
 pub async fn client(kubeconfig: &Path) -> Result<Client, Error> {
     client_as(kubeconfig, None).await
 }
 
-/// The same with a `User-Agent`; the part before the first `/` is its field manager.
+/// [`client`] with a `User-Agent`; the part before the first `/` is its field manager.
 pub(super) async fn client_as(kubeconfig: &Path, user_agent: Option<HeaderValue>) -> Result<Client, Error> {
     let failed = |source| Error::Kubeconfig {
         path: kubeconfig.to_owned(),

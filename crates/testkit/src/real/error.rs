@@ -1,4 +1,4 @@
-//! What can go wrong with real processes.
+//! Errors of real processes.
 
 use std::error::Error as _;
 use std::fmt;
@@ -7,21 +7,21 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// Why a control plane, or a process beside it, does not do what a test asked for.
+/// Why a control plane, or a process next to it, does not do what a test asked for.
 ///
 /// `Debug` prints the whole chain as text, logs with their line breaks: it is what a failed `unwrap` shows.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The binaries are not there.
+    /// A binary is missing.
     #[error(
         "find {program} in {}: build it with `cargo xtask control-plane`, or name a directory that has it in $KUBEBUILDER_ASSETS",
         dir.display()
     )]
     NoAssets {
-        /// The first program that is missing.
+        /// The first missing program.
         program: &'static str,
-        /// Where it was looked for.
+        /// The directory that was searched.
         dir: PathBuf,
     },
     /// A file of the test could not be read or written.
@@ -29,34 +29,34 @@ pub enum Error {
     File {
         /// The verb: `read`, `write`, `create`.
         doing: &'static str,
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
     /// A line of the audit log is not an event.
     #[error("decode line {line} of the audit log")]
     AuditLog {
-        /// Counted from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// Why.
+        /// The parser's error.
         source: serde_json::Error,
     },
     /// The audit log was asked for, but [`Options::audit`](super::Options::audit) is off.
     #[error("read the audit log: it is switched off in the options")]
     NoAudit,
-    /// No key to sign service account tokens with.
+    /// The key that signs service account tokens could not be generated.
     #[error("generate the service account signing key")]
     SigningKey,
-    /// A program does not say of which release it is.
+    /// A program does not report a release of Kubernetes 1.
     #[error("find a release of Kubernetes 1 in what {} --version says: {said:?}", program.display())]
     NoVersion {
-        /// The program.
+        /// Path of the program.
         program: PathBuf,
-        /// What it says.
+        /// Its output.
         said: String,
     },
-    /// No port that is free.
+    /// No port is free.
     #[error("find a free port on loopback")]
     NoFreePort,
     /// A process could not be started, signalled or waited for.

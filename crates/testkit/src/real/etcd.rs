@@ -1,6 +1,6 @@
-//! Objects written straight into etcd, past the API server: ten times as fast, and in any state.
+//! Writes objects straight into etcd, past the API server: ten times as fast, and in any state.
 //!
-//! etcd's JSON gateway takes them, and they are JSON: the API server reads that as well as protobuf.
+//! etcd's JSON gateway takes the objects as JSON, which the API server reads as well as protobuf.
 
 use std::path::Path;
 
@@ -17,18 +17,18 @@ use tokio::task::JoinHandle;
 
 use super::{ControlPlane, Error};
 
-/// How many objects go into one transaction: etcd takes 128 and 1.5 MiB.
+/// Objects per transaction: etcd takes 128 and 1.5 MiB.
 const AT_ONCE: usize = 50;
 
-/// Why etcd did not do what was asked.
+/// Why a request to etcd failed.
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 impl ControlPlane {
-    /// Writes `objects` as they are; each needs apiVersion, kind, name, uid and all that admission and defaults
-    /// would have given it. `resource` is its folder in the registry: `pods`, `jobs`, `minions` for nodes.
+    /// Writes `objects` as they are; each needs apiVersion, kind, name, uid and all that admission and defaults would
+    /// have added. `resource` is its folder in the registry: `pods`, `jobs`, `minions` for nodes.
     ///
-    /// The API server's watches tell of them as of any write; many share a resourceVersion. The last one has its own: an
-    /// API server that has come so far has them all, and a list that it answers is whole.
+    /// The API server's watches report the objects like any write; many share a resourceVersion. The last object has
+    /// its own: an API server that has reached that version has all objects, and its lists are complete.
     pub async fn store(&self, resource: &str, objects: &[Value]) -> Result<(), Error> {
         let mut etcd = Etcd::connect(&self.etcd_socket()).await?;
         let (to_be_last, others) = objects.split_at(objects.len().min(1));
@@ -36,8 +36,8 @@ impl ControlPlane {
         Self::put(&mut etcd, resource, to_be_last, AT_ONCE).await
     }
 
-    /// The same with a resourceVersion of its own for each, as the API server writes: a watch that breaks among objects that
-    /// share one goes on behind all of them.
+    /// [`store`](Self::store) with a separate resourceVersion for each object, as the API server writes: a watch that
+    /// breaks among objects that share one resumes after all of them.
     pub async fn store_each(&self, resource: &str, objects: &[Value]) -> Result<(), Error> {
         let mut etcd = Etcd::connect(&self.etcd_socket()).await?;
         Self::put(&mut etcd, resource, objects, 1).await
@@ -57,9 +57,9 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Removes all objects of `resource` at once, with no regard for finalizers.
+    /// Removes all objects of `resource` at once, ignoring finalizers.
     pub async fn erase(&self, resource: &str) -> Result<(), Error> {
-        // The first key after all with this prefix: `0` follows `/`.
+        // The first key after those with this prefix: `0` follows `/`.
         let range = json!({
             "key": encoded(format!("/registry/{resource}/")),
             "range_end": encoded(format!("/registry/{resource}0")),
@@ -69,7 +69,7 @@ impl ControlPlane {
     }
 }
 
-/// Where the API server keeps an object.
+/// The key of an object in the API server's registry.
 fn key(resource: &str, object: &Value) -> String {
     let metadata = &object["metadata"];
     let name = metadata["name"].as_str().unwrap_or_default();
@@ -83,7 +83,7 @@ fn encoded(text: String) -> String {
     STANDARD.encode(text)
 }
 
-/// A connection; ended by drop.
+/// A connection, closed on drop.
 struct Etcd {
     sender: SendRequest<Full<Bytes>>,
     connection: JoinHandle<()>,
@@ -109,7 +109,7 @@ impl Etcd {
             let request = http::Request::post(format!("/v3/kv/{what}"))
                 .header(header::HOST, "etcd")
                 .body(Full::from(body.to_string()))?;
-            // The connection may still be busy with the end of the answer before.
+            // The connection may still be busy with the end of the previous answer.
             self.sender.ready().await?;
             let answer = self.sender.send_request(request).await?;
             let code = answer.status();

@@ -12,21 +12,21 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `assets` | where the binaries are |
-//! | `audit` | the audit log, read as it grows |
-//! | `control_plane` | [`ControlPlane`]: which processes run, with which flags |
+//! | `assets` | the directory of the binaries |
+//! | `audit` | the audit log, read incrementally |
+//! | `control_plane` | [`ControlPlane`]: the processes and their flags |
 //! | `credentials` | tokens, signing key, kubeconfig files, clients |
 //! | `etcd` | objects written past the API server |
-//! | `options` | [`Options`]: what is not as it comes |
+//! | `options` | [`Options`]: deviations from the default |
 //! | `process` | [`Process`]: one child; also launches our own binaries |
-//! | `scratch` | directories that never outlive their test for long |
+//! | `scratch` | directories that do not outlive their test for long |
 //! | `usage` | [`Usage`]: memory, threads and CPU time of a process |
 //! | `wait` | [`eventually`]: the only place that polls |
 //!
-//! A test that needs it is marked `#[ignore = "needs a control plane: cargo xtask test"]`: plain
-//! `cargo test` passes on a bare machine and lists what it did not run, `cargo xtask test` runs those
-//! tests too. [`ControlPlane::start`] fails with instructions where the binaries are missing, so an
-//! asked-for test never passes by doing nothing.
+//! A test that needs a control plane is marked `#[ignore = "needs a control plane: cargo xtask test"]`: plain `cargo
+//! test` passes on a bare machine and lists the tests it did not run, `cargo xtask test` runs those tests too.
+//! [`ControlPlane::start`] fails with instructions if binaries are missing, so a requested test never passes by doing
+//! nothing.
 
 mod assets;
 mod audit;

@@ -1,36 +1,36 @@
-//! What of a control plane is not as it comes.
+//! Options of a control plane.
 
 use super::assets::pod_groups_version;
 use super::credentials::User;
 
-/// How a control plane differs from the plain one.
+/// Deviations of a control plane from the default.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Keep an audit log, for [`ControlPlane::audit_events`](super::ControlPlane::audit_events).
     pub audit: Option<AuditLevel>,
-    /// Users beside the administrator. They have no permissions but those that the test gives them.
+    /// Users in addition to the administrator. Their only permissions are those that the test grants.
     pub users: Vec<User>,
-    /// `PodGroups` and their claims, in the version in which this release of Kubernetes has them (since 1.36).
+    /// Serve `PodGroups` and their claims, in this release's version of them (since 1.36).
     pub pod_groups: bool,
-    /// A right to write `/status` of a claim is a right to write all of it, as before 1.36.
+    /// Let permission to write a claim's `/status` cover all of it, as before 1.36.
     pub coarse_claim_status: bool,
-    /// More flags for kube-apiserver; they win over ours.
+    /// More flags for kube-apiserver; they override ours.
     pub api_server_args: Vec<String>,
 }
 
 /// How much of each request the audit log holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuditLevel {
-    /// Who, when, what, and the outcome.
+    /// User, time, request and outcome.
     Metadata,
-    /// The body that was sent, too.
+    /// Also the request body.
     Request,
-    /// The body of the answer, too.
+    /// Also the body of the answer.
     RequestResponse,
 }
 
 impl Options {
-    /// `--feature-gates` of all its processes; a process refuses a gate that its release, `minor`, does not have.
+    /// `--feature-gates` of all processes; a process refuses a gate that its release, `minor`, does not have.
     pub(super) fn feature_gates(&self, minor: u32) -> Option<String> {
         let mut gates = Vec::new();
         if self.pod_groups {

@@ -1,4 +1,4 @@
-//! One child process.
+//! A child process.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -12,13 +12,13 @@ use rustix::process::{Pid, Signal};
 use super::scratch::Scratch;
 use super::{Error, Usage, eventually};
 
-/// How many lines of a log an error or a failed test shows.
+/// Number of log lines that an error or a failed test shows.
 const TAIL: usize = 30;
 
-/// A child process; dropping it kills it, waits for its end and removes its log.
+/// A child process; dropping it kills the process, waits for its end and removes its log.
 ///
-/// It stays in the process group of the test, so that Ctrl-C at a terminal reaches it too. When it is
-/// dropped by a panic, the end of its log is printed with the output of the failed test.
+/// The process stays in the test's process group, so that Ctrl-C at a terminal reaches it too. If a panic drops it, the
+/// end of its log is printed with the output of the failed test.
 #[derive(Debug)]
 pub struct Process {
     program: String,
@@ -29,8 +29,8 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `path` with `args`. Its environment is exactly `env`, its standard input is empty, its
-    /// output goes to [`Process::log`].
+    /// Starts `path` with `args`. The environment is exactly `env`, standard input is empty, and the output goes to
+    /// [`Process::log`].
     pub fn spawn<A: AsRef<OsStr>>(path: &Path, args: &[A], env: &[(&str, &str)]) -> Result<Self, Error> {
         let program = path
             .file_name()
@@ -79,7 +79,7 @@ impl Process {
         self.child.id()
     }
 
-    /// What it has written to standard output and standard error so far, in the order of writing.
+    /// The standard output and standard error so far, in the order of writing.
     pub fn log(&self) -> String {
         fs::read(&self.log).map_or_else(
             |_| String::new(),
@@ -87,12 +87,12 @@ impl Process {
         )
     }
 
-    /// Memory, threads and CPU time now.
+    /// Current memory, threads and CPU time.
     pub fn usage(&self) -> Result<Usage, Error> {
         Usage::of(self.pid())
     }
 
-    /// Lets [`Usage::peak_rss`] begin again at what is resident now.
+    /// Resets [`Usage::peak_rss`] to the memory that is resident now.
     pub fn reset_peak(&self) -> Result<(), Error> {
         let pid = self.pid();
         // `proc_pid_clear_refs(5)`.
@@ -100,23 +100,23 @@ impl Process {
         reset.map_err(|source| Error::Usage { pid, source })
     }
 
-    /// Sends SIGTERM. Returns at once; see [`Process::wait_exit`]. Nothing happens if it has ended.
+    /// Sends SIGTERM. Returns at once; see [`Process::wait_exit`]. No-op if the process has ended.
     pub fn terminate(&mut self) -> Result<(), Error> {
         self.signal(Signal::TERM)
     }
 
-    /// Sends SIGKILL. Returns at once; see [`Process::wait_exit`]. Nothing happens if it has ended.
+    /// Sends SIGKILL. Returns at once; see [`Process::wait_exit`]. No-op if the process has ended.
     pub fn kill(&mut self) -> Result<(), Error> {
         self.signal(Signal::KILL)
     }
 
-    /// Sends SIGINT. Returns at once; see [`Process::wait_exit`]. Nothing happens if it has ended.
+    /// Sends SIGINT. Returns at once; see [`Process::wait_exit`]. No-op if the process has ended.
     pub fn interrupt(&mut self) -> Result<(), Error> {
         self.signal(Signal::INT)
     }
 
     fn signal(&mut self, signal: Signal) -> Result<(), Error> {
-        // A child that was not waited for keeps its pid, so this cannot reach another process.
+        // The pid of a child that was not waited for is not reused, so the signal cannot reach another process.
         if self.exited()?.is_some() {
             return Ok(());
         }
@@ -127,19 +127,19 @@ impl Process {
             .map_err(|errno| self.failed("signal", errno.into()))
     }
 
-    /// The exit status if it has ended.
+    /// The exit status, if the process has ended.
     pub fn exited(&mut self) -> Result<Option<ExitStatus>, Error> {
         let ended = self.child.try_wait();
         ended.map_err(|source| self.failed("wait for", source))
     }
 
-    /// Waits for its end, at most `within`.
+    /// Waits at most `within` for the process to end.
     pub async fn wait_exit(&mut self, within: Duration) -> Result<ExitStatus, Error> {
         let what = format!("{} ends", self.program);
         eventually(within, &what, async || self.exited().transpose()).await?
     }
 
-    /// An error if it has ended.
+    /// Fails if the process has ended.
     pub(super) fn must_run(&mut self) -> Result<(), Error> {
         match self.exited()? {
             None => Ok(()),
@@ -151,7 +151,7 @@ impl Process {
         }
     }
 
-    /// The error for a process that runs but did not become ready `within` that time.
+    /// The error for a process that runs but was not ready in time.
     pub(super) fn not_ready(&self, within: Duration) -> Error {
         Error::NotReady {
             program: self.program.clone(),
@@ -205,11 +205,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_process_can_be_asked_to_end_in_two_ways() {
-        // Only `wait` ends at once for a signal that is trapped.
+        // Only `wait` ends at once on a trapped signal.
         let traps =
             "sleep 60 & trap \"kill $!; exit 7\" TERM; trap \"kill $!; exit 8\" INT; echo ready; wait";
         for (signal, code) in [(Signal::TERM, 7), (Signal::INT, 8)] {
-            // A signal that is ignored where the tests were started cannot be trapped.
+            // A signal that the tests' parent ignores cannot be trapped.
             let shell = ["--default-signal=INT", "sh", "-c", traps];
             let mut process = Process::spawn(Path::new("/usr/bin/env"), &shell, &[]).unwrap();
             let set = eventually(SOON, "the traps are set", async || {

@@ -1,8 +1,8 @@
-//! Directories of a test, and what is left of a test that was killed.
+//! Directories of a test, and the remains of tests that were killed.
 //!
-//! A destructor stops a child and removes its files, also after a panic. It does not run when the test
-//! process itself is killed; so each directory says who made it and which child it belongs to, and the
-//! next test process ends the children and removes the directories of those that are gone.
+//! A destructor stops a child and removes its files, also after a panic. It does not run if the test process itself is
+//! killed; so each directory names its maker and its child, and the next test process ends the children and removes the
+//! directories of dead makers.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -15,9 +15,9 @@ use super::Error;
 use super::usage::Stat;
 
 const PREFIX: &str = "controllers-test-";
-/// The file that names the process that made a directory.
+/// File with the identity of the process that made the directory.
 const OWNER: &str = "owner";
-/// The file that names the child that runs in it.
+/// File with the identity of the child that runs in the directory.
 const CHILD: &str = "child";
 
 /// A directory that is removed on drop.
@@ -42,7 +42,7 @@ impl Scratch {
         Ok(scratch)
     }
 
-    /// Notes that `pid` must not outlive this directory.
+    /// Records that `pid` must not outlive this directory.
     pub(super) fn belongs_to(&self, pid: u32) -> Result<(), Error> {
         self.write(CHILD, &identity(pid).unwrap_or_default())?;
         Ok(())
@@ -66,7 +66,7 @@ impl Scratch {
     }
 }
 
-/// Names a living process for good: pid namespace, pid, start time.
+/// Identifies a living process for good: pid namespace, pid, start time.
 fn identity(pid: u32) -> Option<String> {
     let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
     let started = Stat::read(pid).ok()?.started;
@@ -75,8 +75,8 @@ fn identity(pid: u32) -> Option<String> {
 
 /// Ends the children and removes the directories below `root` whose owner is gone.
 ///
-/// Best effort. Directories of other users and of other pid namespaces are left alone: the former could
-/// make us end any process, of the latter we cannot tell who lives.
+/// Best effort. Leaves directories of other users and other pid namespaces alone: the former could make us end any
+/// process, and in the latter we cannot tell which processes live.
 fn sweep(root: &Path) {
     let uid = rustix::process::geteuid().as_raw();
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
@@ -96,7 +96,7 @@ fn sweep(root: &Path) {
     }
 }
 
-/// Whether `identity` is of this pid namespace and no longer among the living.
+/// True if `identity` is of this pid namespace and its process has ended.
 fn is_gone(identity: &str) -> bool {
     let here = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
     identity.starts_with(&format!("{} ", here.display())) && living(identity).is_none()
@@ -114,7 +114,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory as a killed test would leave it: the owner has ended, a child may still run.
+    /// A directory as a killed test leaves it: the owner has ended, a child may still run.
     fn left_behind(root: &Path, name: &str, owner: &str, child: Option<u32>) -> PathBuf {
         let dir = root.join(format!("{PREFIX}{name}"));
         fs::create_dir(&dir).unwrap();

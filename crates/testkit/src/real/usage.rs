@@ -1,25 +1,25 @@
-//! What a process uses, as `/proc` tells it.
+//! Resource usage of a process, from `/proc`.
 
 use std::io;
 use std::time::Duration;
 
 use super::Error;
 
-/// Memory, threads and CPU time of a process, read at one moment.
+/// Memory, threads and CPU time of a process at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// Resident memory now, in bytes (`VmRSS`).
+    /// Resident memory in bytes (`VmRSS`).
     pub rss: u64,
-    /// The most resident memory so far, in bytes (`VmHWM`).
+    /// Peak of the resident memory in bytes (`VmHWM`).
     pub peak_rss: u64,
-    /// Threads now.
+    /// Number of threads.
     pub threads: u64,
     /// CPU time of all threads so far, user and system, in steps of the kernel's clock tick (10 ms).
     pub cpu: Duration,
 }
 
 impl Usage {
-    /// Of the process `pid`; an error when it is gone.
+    /// The usage of the process `pid`; fails if the process is gone.
     pub fn of(pid: u32) -> Result<Self, Error> {
         let read = || {
             let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
@@ -43,8 +43,8 @@ impl Usage {
 pub(super) struct Stat {
     /// User and system time, in clock ticks.
     cpu_ticks: u64,
-    /// When the process was started, in clock ticks since boot: together with the pid it names a
-    /// process for good, where a pid alone is used again.
+    /// Start time in clock ticks since boot: with the pid it identifies a process for good, whereas a pid alone is
+    /// reused.
     pub(super) started: u64,
 }
 
@@ -54,8 +54,8 @@ impl Stat {
         Self::parse(&text).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unknown format"))
     }
 
-    /// `proc_pid_stat(5)`. The second field is the program's name in parentheses and may hold spaces and
-    /// parentheses itself, so fields are counted from the last one that closes.
+    /// Parses `proc_pid_stat(5)`. The second field is the program's name in parentheses and may itself contain spaces
+    /// and parentheses, so fields are counted from the last closing one.
     fn parse(text: &str) -> Option<Self> {
         let (_, rest) = text.rsplit_once(") ")?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use super::Error;
 
-/// How long to leave a condition alone between two looks at it.
+/// Time between two evaluations of a condition.
 const POLL: Duration = Duration::from_millis(20);
 
-/// Asks `condition` until it has an answer, every 20 ms and for at most `within`.
+/// Evaluates `condition` every 20 ms, for at most `within`, until it returns a value.
 ///
 /// `what` names the condition in the error: "node n1 has a TTL annotation". A condition without a value is
-/// `(…).then_some(())`. The last question may still be running when the time is over: it is dropped.
+/// `(…).then_some(())`. An evaluation still running when the time is over is dropped.
 pub async fn eventually<T>(
     within: Duration,
     what: &str,

@@ -1,10 +1,10 @@
-//! Who may read more than the probes do (`--metrics-authorization=kubernetes`): the API server says whose a bearer token
-//! is (`TokenReview`) and what they may (`SubjectAccessReview`), as controller-runtime's
-//! `filters.WithAuthenticationAndAuthorization` asks it.
+//! Authorizes readers of more than the probes (`--metrics-authorization=kubernetes`): the API server names the user of
+//! a bearer token (`TokenReview`) and says what the user may do (`SubjectAccessReview`), as with controller-runtime's
+//! `filters.WithAuthenticationAndAuthorization`.
 //!
-//! Anybody can send tokens. So what was decided is remembered for a while and in bounds, and few unknown tokens a second
-//! are asked about, counted by the address that they come from: a flood from elsewhere keeps no scraper out, not even one
-//! whose token has just been rotated.
+//! Anybody can send tokens. So decisions are remembered for a bounded time and in bounded number, and only a few
+//! unknown tokens a second are reviewed, counted by source address: a flood from elsewhere keeps no scraper out, not
+//! even one whose token has just been rotated.
 
 mod refusal;
 
@@ -32,24 +32,24 @@ use crate::controller::{self, Request, Sender};
 use crate::log_throttle::LogThrottle;
 use crate::workqueue::TokenBucket;
 
-/// Who was let in is asked about again after so long. Source: controller-runtime, `CacheTTL` of its authenticator.
+/// Time after which an allowed request is reviewed again. Source: controller-runtime, `CacheTTL` of its authenticator.
 const ALLOWED_FOR: Duration = Duration::from_mins(1);
-/// The same of who was not. Source: controller-runtime, `DenyCacheTTL` of its authorizer.
+/// Time after which a refused request is reviewed again. Source: controller-runtime, `DenyCacheTTL` of its authorizer.
 const REFUSED_FOR: Duration = Duration::from_secs(30);
-/// So many decisions are remembered.
+/// Most decisions remembered.
 const MOST_DECISIONS: usize = 128;
-/// So many unknown tokens of one address are asked about in a second, and so many at once.
+/// Reviews of unknown tokens from one address: a second, and at once.
 const REVIEWS: (f64, u32) = (1.0, 10);
-/// So many addresses are told apart.
+/// Most addresses told apart.
 const MOST_PEERS: usize = 32;
-/// An address that was quiet for so long may ask about as many tokens as one that never asked.
+/// After this time without requests, the reviews of an address are full again, so the address may be forgotten.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
-/// Two reviews fit into the time that a connection has.
+/// Two reviews fit into the time of a connection.
 const REVIEW_WITHIN: Duration = Duration::from_secs(2);
-/// How often the log says that the API server cannot be asked.
+/// Least time between two log lines that say that the API server cannot be asked.
 const NAMED_EVERY: Duration = Duration::from_mins(1);
 
-/// Asks the API server who may read what. Cheap to clone: clones share what was decided.
+/// Asks the API server who may read what. Cheap to clone: clones share the decisions.
 #[derive(Clone)]
 pub struct Authorizer(Arc<Shared>);
 
@@ -60,7 +60,7 @@ struct Shared {
     decisions: Mutex<Decisions>,
 }
 
-/// What was decided lately. A value: whoever calls says what time it is.
+/// Recent decisions. A value: the caller passes the time.
 #[derive(Default)]
 struct Decisions {
     by_request: BTreeMap<Key, Decision>,
@@ -68,15 +68,15 @@ struct Decisions {
     named: LogThrottle<()>,
 }
 
-/// An address from which unknown tokens came.
+/// An address that sent unknown tokens.
 struct Peer {
     reviews: TokenBucket,
     last: Duration,
-    /// Whether one of its tokens was let in.
+    /// True if one of its tokens was allowed.
     is_known: bool,
 }
 
-/// Of a token, a verb and a path. No token is kept.
+/// Hash of a token, a verb and a path. The token itself is not kept.
 type Key = [u8; SHA256_OUTPUT_LEN];
 
 struct Decision {
@@ -87,24 +87,24 @@ struct Decision {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Verdict {
     Allowed,
-    /// Nobody's token.
+    /// The token belongs to nobody.
     Unauthenticated,
-    /// That of this user, who may not.
+    /// The token's user lacks the permission.
     Forbidden(Arc<str>),
 }
 
-/// What is known of a request.
+/// What is known about a request.
 #[derive(Debug, PartialEq, Eq)]
 enum Known {
     Decided(Verdict),
-    /// The API server is to be asked.
+    /// The API server must be asked.
     Nothing,
-    /// It is not to be asked: too many unknown tokens come from there.
+    /// The API server must not be asked: too many unknown tokens come from this address.
     TooMany,
 }
 
 impl Authorizer {
-    /// Asks by `client`.
+    /// Sends the reviews through `client`.
     pub fn new(client: kube::Client, caller: Caller) -> Self {
         let clock = caller.clock().clone();
         Self(Arc::new(Shared {
@@ -115,8 +115,8 @@ impl Authorizer {
         }))
     }
 
-    /// Whether the holder of `token`, who asks from the address `peer`, may read `path`; `verb` is the HTTP method in small
-    /// letters.
+    /// Checks that the holder of `token`, connected from `peer`, may read `path`; `verb` is the HTTP method in lower
+    /// case.
     pub(super) async fn authorize(
         &self,
         peer: IpAddr,
@@ -185,7 +185,7 @@ impl fmt::Debug for Authorizer {
     }
 }
 
-/// The bearer token of a request.
+/// The bearer token in the headers of a request.
 pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
     let token = token.trim();
@@ -193,7 +193,7 @@ pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
 }
 
 fn key(token: &str, verb: &str, path: &str) -> Key {
-    // No header holds a newline, so no two requests have one text.
+    // No header holds a newline, so no two requests have the same text.
     let text = format!("{token}\n{verb}\n{path}");
     let mut key = Key::default();
     key.copy_from_slice(digest::digest(&SHA256, text.as_bytes()).as_ref());
@@ -223,8 +223,8 @@ impl Decisions {
         Known::TooMany
     }
 
-    /// What is known of an address. A new one takes the place of the one that was quiet for the longest time, and long
-    /// enough; who was let in keeps its own as long as there are others.
+    /// The record of an address. A new address replaces the one that was quiet for longest, if for long enough;
+    /// addresses with an allowed token are replaced last.
     fn peer(&mut self, addr: IpAddr, now: Duration) -> Option<&mut Peer> {
         if self.by_peer.len() >= MOST_PEERS && !self.by_peer.contains_key(&addr) {
             let order = |peer: &Peer| (peer.is_known, peer.last);
@@ -242,7 +242,8 @@ impl Decisions {
         }))
     }
 
-    /// Remembers `verdict`, in the place of the one that is over first where there is no room; who was let in stays longest.
+    /// Remembers `verdict`. If there is no room, replaces the decision that expires first; allowed ones are replaced
+    /// last.
     fn learn(&mut self, peer: IpAddr, request: Key, verdict: Verdict, now: Duration) {
         if let Some(peer) = self.by_peer.get_mut(&peer)
             && verdict == Verdict::Allowed
@@ -266,11 +267,9 @@ impl Decisions {
     }
 }
 
-// === impl Refusal ===
-
 // === the reviews ===
 
-/// Whose is this token?
+/// Query: whose token is this?
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[derive_where(Debug)]
 struct TokenReview {
@@ -278,7 +277,7 @@ struct TokenReview {
     token: String,
 }
 
-/// May this user do this?
+/// Query: may this user do this?
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct SubjectAccessReview {
     user: User,
@@ -295,7 +294,7 @@ struct User {
     extra: BTreeMap<String, Vec<String>>,
 }
 
-/// What either review answers.
+/// The answer to either review.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Reviewed {

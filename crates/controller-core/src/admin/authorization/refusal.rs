@@ -1,4 +1,4 @@
-//! What is answered to those who may not read a path.
+//! Answers to requests that may not read a path.
 
 use std::sync::Arc;
 
@@ -6,22 +6,22 @@ use axum::http::StatusCode;
 use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::response::{IntoResponse, Response};
 
-/// Why a request gets no answer.
+/// Why a request was refused.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::admin) enum Refusal {
-    /// No token, or nobody's.
+    /// No token, or nobody's token.
     Unauthenticated,
-    /// The user may not.
+    /// The user lacks the permission.
     Forbidden(Arc<str>),
-    /// Too many unknown tokens come from there.
+    /// Too many unknown tokens come from this address.
     TooMany,
-    /// The API server did not say.
+    /// The API server did not answer the review.
     Unanswered,
-    /// Nobody says who may, and the caller is not on this host.
+    /// No authorizer, and the caller is not on this host.
     NotLocal,
 }
 
-/// The codes are controller-runtime's, but for 429.
+/// The codes are controller-runtime's, except 429.
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
         match self {

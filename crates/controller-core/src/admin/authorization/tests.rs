@@ -13,7 +13,7 @@ fn pod(number: u16) -> IpAddr {
     Ipv4Addr::from_bits(0x0a00_0000 + u32::from(number)).into()
 }
 
-/// The scraper's.
+/// The address of the scraper.
 fn scraper() -> IpAddr {
     pod(7)
 }
@@ -77,7 +77,7 @@ fn made_up_tokens_are_asked_about_ten_times_and_then_once_a_second() {
     assert_eq!(asked(2_000..3_000, at(4)), 3);
 }
 
-/// Each second the scraper comes with another token: its first is as unknown as those that are made up.
+/// Each second the scraper sends another token, which is at first as unknown as the made-up ones.
 #[test]
 fn a_flood_of_made_up_tokens_neither_grows_nor_keeps_a_scraper_out() {
     let mut decisions = Decisions::default();
@@ -119,7 +119,7 @@ fn a_flood_from_many_addresses_asks_a_bounded_number_of_times() {
             asked += usize::from(decisions.lookup(pod(number), &made_up, at(second)) == Known::Nothing);
         }
     }
-    // The first come have ten each, then one a second.
+    // The first addresses have ten reviews each, then one a second.
     assert_eq!(asked, MOST_PEERS * (1 + 99));
 }
 

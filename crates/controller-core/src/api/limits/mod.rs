@@ -1,5 +1,5 @@
-//! What every request passes on its way out and back: the client-side limit, a deadline, `Retry-After`
-//! and the request metrics.
+//! The layers that every request passes on its way out and back: client-side limit, deadline, `Retry-After` and request
+//! metrics.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ use crate::clock::Clock;
 use crate::controller::{Limit, RetryShare};
 use crate::workqueue::TokenBucket;
 
-/// How long one request may take, from the moment it may be sent to the last byte of its answer. A
-/// watch has this long to answer its headers.
+/// Longest time for one request, from the moment it may be sent to the last byte of its answer. For a watch, to the
+/// headers of its answer.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// An error answer larger than this is not one of the API server's.
+/// Larger error answers do not come from the API server.
 const MAX_ERROR_BODY: usize = 1 << 20;
 
 /// The client-side limit on requests; watches, Lease requests and events do not count.
@@ -39,19 +39,19 @@ const MAX_ERROR_BODY: usize = 1 << 20;
 pub struct Limits {
     /// `--kube-api-qps`: requests a second in the long run; 0 for no limit.
     pub qps: f64,
-    /// `--kube-api-burst`: requests that may go at once; 0 for no limit.
+    /// `--kube-api-burst`: requests that may be sent at once; 0 for no limit.
     pub burst: u32,
 }
 
-/// In the extensions of a request: how long it may take, instead of [`REQUEST_TIMEOUT`]. The wait for the
-/// client-side limit does not count.
+/// Request extension: the deadline for this request, instead of [`REQUEST_TIMEOUT`]. The wait for the client-side limit
+/// does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AnswerWithin(pub Duration);
 
-/// In the extensions of a request: it does not wait for the limit.
+/// Request extension: send without waiting for the limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Permitted {
-    /// How long it has waited for the permit that it has; `None` where it needs none.
+    /// Time already spent waiting for the permit; `None` if the request needs no permit.
     pub waited: Option<Duration>,
 }
 
@@ -59,7 +59,7 @@ pub struct Permitted {
 #[derive(Clone, Debug)]
 pub struct Permits(Option<Arc<Bucket>>);
 
-/// The part of the limit that keys may take which fail again and again: one in so many requests.
+/// Share of the client-side limit for keys that keep failing: one request in `RETRY_PART`.
 const RETRY_PART: u32 = 4;
 
 #[derive(Debug)]
@@ -71,14 +71,14 @@ struct Bucket {
 }
 
 impl Limits {
-    /// Its tokens; none where there is no limit.
+    /// A token bucket of this size; `None` if there is no limit.
     pub(crate) fn bucket(self) -> Option<TokenBucket> {
         (self.qps > 0.0 && self.burst > 0).then(|| TokenBucket::new(self.qps, self.burst))
     }
 }
 
 impl Permits {
-    /// As many as `limits` allow.
+    /// A full bucket of permits.
     pub fn new(limits: Limits, clock: &Clock) -> Self {
         Self(limits.bucket().map(|tokens| {
             Arc::new(Bucket {
@@ -90,7 +90,7 @@ impl Permits {
         }))
     }
 
-    /// Takes a permit, and tells in how long it is there.
+    /// Takes a permit and returns how long to wait until it is valid.
     fn reserve(&self) -> Duration {
         self.0
             .as_ref()
@@ -101,7 +101,7 @@ impl Permits {
         self.0.is_some()
     }
 
-    /// What keys may take of it that fail again and again.
+    /// The share of the permits for keys that keep failing.
     pub fn retry_share(&self) -> RetryShare {
         self.0.as_ref().map_or_else(RetryShare::default, |bucket| {
             let Limits { qps, burst } = bucket.limits;
@@ -128,7 +128,7 @@ impl Limit for Permits {
     }
 }
 
-/// A request took longer than it may; whether it had an effect is unknown.
+/// A request exceeded its deadline; whether it had an effect is unknown.
 #[derive(Debug, thiserror::Error)]
 #[error("no complete answer within {} s", .0.as_secs())]
 pub struct TimedOut(Duration);
@@ -141,7 +141,7 @@ struct Gate {
     host: String,
 }
 
-/// Every request waits for one of `permits` and then goes through `inner`.
+/// Makes every request wait for one of `permits`, then sends it through `inner`.
 pub fn limited(
     inner: impl Into<Http>,
     permits: Permits,
@@ -191,7 +191,7 @@ impl Gate {
         let took = self.clock.instant() - start;
         let code = result.as_ref().ok().map(|response| response.status().as_u16());
         self.metrics.observe(&method, &self.host, code, took);
-        // An event of a watch may come hours later: only its headers have a deadline.
+        // Events of a watch may come hours later: only the headers have a deadline.
         Ok(result?.map(|inner| {
             if watch {
                 return inner;
@@ -231,7 +231,7 @@ fn error_body(body: AnswerBody) -> BoxFuture<'static, Result<Bytes, BoxError>> {
     collected.map_ok(http_body_util::Collected::to_bytes).boxed()
 }
 
-/// Whether the request follows changes: its answer has no end.
+/// True if the request follows changes: its answer has no end.
 pub(crate) fn is_watch<B>(request: &Request<B>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     query
@@ -239,7 +239,7 @@ pub(crate) fn is_watch<B>(request: &Request<B>) -> bool {
         .any(|pair| matches!(pair, "watch=true" | "watch=1"))
 }
 
-/// Leader election has its retry period, events have `--event-qps`.
+/// True for leader election, paced by its retry period, and for events, paced by `--event-qps`.
 fn has_its_own_pace(request: &Request<Body>) -> bool {
     let path = request.uri().path();
     let groups = ["/apis/coordination.k8s.io/", "/apis/events.k8s.io/"];
@@ -260,8 +260,8 @@ fn retry_after_header(response: &Response<AnswerBody>) -> Option<u32> {
         .ok()
 }
 
-/// Writes the header's wait into the `Status`, which is all that kube's errors keep of an answer.
-/// Priority and fairness answers in plain text, so there may be no `Status` yet.
+/// Writes the header's wait into the `Status`, the only part of an answer that kube's errors keep. Priority and
+/// fairness answers in plain text, so a `Status` may have to be made.
 async fn with_retry_after(
     response: Response<AnswerBody>,
     seconds: u32,
@@ -291,7 +291,7 @@ async fn with_retry_after(
     Ok(Response::from_parts(parts, whole(serde_json::to_vec(&status)?)))
 }
 
-/// A body that fails when the request's deadline passes before its end.
+/// A body that fails if the request's deadline passes before the body ends.
 struct DeadlineBody {
     inner: AnswerBody,
     deadline: Pin<Box<Sleep>>,

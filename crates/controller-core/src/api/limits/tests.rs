@@ -135,7 +135,7 @@ async fn the_wait_for_the_limit_is_measured_wherever_it_was_waited_for() {
             empty(Method::GET, "/api/v1/nodes/a", None),
             empty(Method::GET, "/api/v1/nodes/b", None),
             empty(Method::PATCH, "/api/v1/nodes/b", Some(of_the_loop)),
-            // These do not count against the limit.
+            // None of these counts against the limit.
             empty(Method::GET, "/api/v1/nodes", Some(Permitted { waited: None })),
             empty(Method::GET, "/api/v1/nodes?watch=true", None),
             empty(

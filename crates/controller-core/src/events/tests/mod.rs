@@ -22,7 +22,7 @@ const LIMITS: Limits = Limits {
     burst: 100,
 };
 
-/// One request that the API server saw.
+/// A request as the API server saw it.
 #[derive(Clone, Debug)]
 struct Seen {
     /// Milliseconds since the start.
@@ -34,7 +34,7 @@ struct Seen {
 
 type Answer = Box<dyn Fn(&Seen) -> (u16, Value) + Send + Sync>;
 
-/// A recorder, its sender, and an API server that answers as the test wants and remembers what it saw.
+/// A recorder, its sender, and an API server that answers as the test wants and records its requests.
 struct Bench {
     recorder: Recorder,
     clock: Clock,
@@ -78,13 +78,13 @@ impl Bench {
         *self.answer.lock() = Box::new(answer);
     }
 
-    /// Lets `seconds` pass, then says what was requested meanwhile.
+    /// Lets `seconds` pass; returns the requests of that time.
     async fn after(&self, seconds: u64) -> Vec<Seen> {
         self.clock.sleep(Duration::from_secs(seconds)).await;
         std::mem::take(&mut *self.seen.lock())
     }
 
-    /// As [`after`](Self::after), in short: `POST` or `PATCH` and the count of the series.
+    /// [`after`](Self::after) in short: `POST` or `PATCH`, and the count of the series.
     async fn counts_after(&self, seconds: u64) -> Vec<String> {
         let seen = self.after(seconds).await;
         seen.iter()
@@ -92,7 +92,7 @@ impl Bench {
             .collect()
     }
 
-    /// How many were given up, for whatever reason.
+    /// Number of events given up, for any reason.
     fn dropped(&self) -> u64 {
         let reasons = Dropped::ALL.map(|reason| self.dropped.dropped.with_label_values(&[reason.as_str()]));
         reasons.iter().map(prometheus::IntCounter::get).sum()
@@ -155,7 +155,7 @@ fn on_job(note: &str) -> Event {
     }
 }
 
-/// An event of an object of its own.
+/// An event on an object that no other event is on.
 fn on_job_number(number: usize) -> Event {
     let mut event = on_job("note");
     event.regarding.key.name = format!("job-{number}").into();

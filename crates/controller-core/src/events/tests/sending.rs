@@ -1,4 +1,4 @@
-//! How fast events are sent, and what becomes of those that cannot be.
+//! The rate at which events are sent, and what becomes of those that cannot be.
 
 use super::*;
 
@@ -150,7 +150,7 @@ async fn a_process_that_stops_sends_what_it_may_and_gives_up_the_rest() {
     }
     bench.stop().await;
     let sent = bench.seen.lock().len();
-    // The burst, and the one write that was waiting for its turn if there was one.
+    // The burst, plus a write that was waiting for its permit, if any.
     assert!((100..=101).contains(&sent), "{sent} sent");
     assert_eq!(usize::try_from(bench.dropped()).unwrap() + sent, 200);
     assert!(bench.clock.instant() - bench.start < Duration::from_secs(2));

@@ -1,4 +1,4 @@
-//! How many events one object gets.
+//! The limit of events per object.
 
 use super::super::series::{Ledger, OBJECT_LIMIT};
 use super::*;
@@ -19,7 +19,7 @@ async fn one_object_gets_25_events_and_then_one_in_five_minutes() {
     assert_eq!(seen.len(), 26);
     assert_eq!(
         seen[25].body["regarding"]["name"], "job-2",
-        "another object gets its own"
+        "the limit counts per object"
     );
     assert_eq!(too_many_of_object(&bench), 975);
 
@@ -31,7 +31,7 @@ async fn one_object_gets_25_events_and_then_one_in_five_minutes() {
     assert_eq!(too_many_of_object(&bench), 975 + 1_196);
 }
 
-/// Its repeats count all the same.
+/// Repeats count nevertheless.
 #[tokio::test(start_paused = true)]
 async fn a_series_of_an_object_that_had_25_requests_is_written_once_in_five_minutes() {
     let bench = Bench::new();
@@ -40,7 +40,7 @@ async fn a_series_of_an_object_that_had_25_requests_is_written_once_in_five_minu
         bench.recorder.publish(on_job("note"));
         counts.extend(bench.counts_after(1).await);
     }
-    // 25 and one in five minutes, of which the last is left to come.
+    // 25, then one in five minutes, the last of which is still to come.
     assert_eq!(counts.len(), 25 + 60 / 5 - 1, "{counts:?}");
     assert_eq!(counts[..2], ["POST null", "PATCH 2"]);
     assert_eq!(bench.counts_after(300).await, ["PATCH 3600"]);
@@ -64,7 +64,7 @@ async fn the_requests_of_only_the_latest_4096_objects_are_counted() {
     }
     assert!(
         observe(on_job("forgotten")),
-        "the first was used before all others"
+        "the object used longest ago is forgotten"
     );
     assert_eq!(ledger.objects.len(), OBJECT_LIMIT);
 }

@@ -1,4 +1,4 @@
-//! No write starts or goes on outside a term.
+//! No write starts or continues outside a term.
 
 use std::cell::Cell;
 use std::future::{pending, poll_fn};
@@ -19,7 +19,7 @@ const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Terms and the time they were made at.
+/// Terms, and the time at which they were made.
 fn terms() -> (Clock, Terms, Instant) {
     let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
     let start = clock.instant();
@@ -128,7 +128,7 @@ async fn a_process_that_was_stopped_writes_nothing_when_it_goes_on() {
     };
     let mut begun = pin!(term.run(write()));
     assert!(futures::poll!(begun.as_mut()).is_pending());
-    // Polled once, this moves the clock and lets neither a timer nor the elector run.
+    // Polled once, this moves the clock without running a timer or the elector.
     assert!(futures::poll!(pin!(tokio::time::advance(secs(10)))).is_pending());
     assert_eq!(futures::poll!(begun.as_mut()), Poll::Ready(Err(LeaseLost)));
     assert_eq!(term.run(write()).await, Err(LeaseLost));

@@ -1,4 +1,4 @@
-//! The rule, in sentences.
+//! The rule, case by case.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::leader::ElectionConfig;
 use crate::leader::decide::{Decision, Observed, Role, decide, released};
 use crate::leader::lease::{Lease, Record};
 
-/// The wall time of every decision here.
+/// Wall time of every decision here.
 const WALL: &str = "2026-01-01T12:00:00Z";
 const NOW: &str = "2026-01-01T12:00:00.000000Z";
 const EARLIER: &str = "2026-01-01T11:00:00.000000Z";
@@ -29,7 +29,7 @@ const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A record of `holder` with the usual duration, 3 transitions and old times.
+/// A record held by `holder` with the usual duration, 3 transitions and old times.
 fn held_by(holder: &str) -> Record {
     Record {
         holder_identity: Some(holder.to_owned()),
@@ -40,7 +40,7 @@ fn held_by(holder: &str) -> Record {
     }
 }
 
-/// What we write when we become the holder.
+/// The record that we write when we become the holder.
 fn ours(transitions: i32) -> Record {
     Record {
         holder_identity: Some("us".to_owned()),
@@ -59,19 +59,19 @@ fn config() -> ElectionConfig {
     defaults("us")
 }
 
-/// What is known after one look at `record`.
+/// What is known after one read of `record`.
 fn first_look(record: Option<Record>, at: Instant) -> Observed {
     Observed::next(None, record.map(lease), at, &config())
 }
 
-/// What a standby does `after` its first look at `record`.
+/// What a standby does `after` its first read of `record`.
 fn standby(record: Option<Record>, after: Duration) -> Said {
     let at = start();
     let seen = first_look(record, at);
     say(decide(&seen, Role::Standby, at + after, wall(), &config()), at)
 }
 
-/// An action, with times since the start.
+/// A decision, with times since the start.
 #[derive(Debug, PartialEq)]
 enum Said {
     Create(Record),
@@ -158,7 +158,7 @@ fn the_wall_clocks_of_others_do_not_matter() {
     }
 }
 
-/// What is done in this role at the last of these times, after a look at each of the others: what was seen, and when.
+/// What this role decides at `now`, after reading these records at these times.
 fn after(looks: &[(Option<Record>, u64)], role: Role, now: u64) -> Said {
     let at = start();
     let mut seen = None;
@@ -198,7 +198,7 @@ fn a_change_that_leaves_the_record_alone_is_not_a_renewal() {
     let seen = first_look(Some(held_by("them")), at);
     let seen = Observed::next(Some(&seen), Some(labelled.clone()), at + secs(10), &config());
     let action = decide(&seen, Role::Standby, at + secs(15), wall(), &config());
-    // What is written rests on the newest look all the same.
+    // The write still rests on the latest read.
     assert_eq!(action, Decision::Take(labelled.with(ours(4))));
 }
 
@@ -214,7 +214,7 @@ fn our_own_lease_is_renewed_with_its_acquire_time_and_transitions() {
         acquire_time: Some(EARLIER.to_owned()),
         ..ours(3)
     };
-    // Expired or not: nobody else has taken it.
+    // Expired or not, nobody else has taken the Lease.
     for now in [0, 15, 10_000] {
         let renewed = after(&[(Some(held_by("us")), 0)], Role::Leader, now);
         assert_eq!(renewed, Said::Renew(expected.clone()));

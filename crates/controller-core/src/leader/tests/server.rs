@@ -1,4 +1,4 @@
-//! An API server, and a network before it that does what a test says.
+//! An API server behind a network that each test scripts.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -26,19 +26,19 @@ pub(super) struct Server {
 /// A request that reached the server.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Call {
-    /// Identity given to [`Server::client`].
+    /// The identity passed to [`Server::client`].
     pub(super) client: &'static str,
     pub(super) verb: &'static str,
-    /// What was sent, `null` without.
+    /// The body sent; `null` if none.
     pub(super) body: Value,
 }
 
-/// What the network and the server do with a request.
+/// What network and server do with a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fate {
-    /// Until the server carries it out.
+    /// Delay until the server carries out the request.
     pub(super) before: Duration,
-    /// Until the answer arrives.
+    /// Delay until the answer arrives.
     pub(super) after: Duration,
     pub(super) end: End,
 }
@@ -57,7 +57,7 @@ pub(super) enum End {
     Refused(u16),
     /// Answered 403 by the authorizer.
     Forbidden,
-    /// Answered 403 because the namespace is going away.
+    /// Answered 403 because the namespace is being deleted.
     Terminating,
 }
 
@@ -71,12 +71,12 @@ impl Default for Server {
 }
 
 impl Server {
-    /// A client whose requests all go well.
+    /// A client whose requests all succeed.
     pub(super) fn client(&self, name: &'static str) -> kube::Client {
         self.client_with(name, |_| Fate::default())
     }
 
-    /// A client whose requests meet the fate that `script` tells.
+    /// A client whose requests meet the fate that `script` returns.
     pub(super) fn client_with(
         &self,
         name: &'static str,
@@ -94,7 +94,7 @@ impl Server {
         kube::Client::new(service, "default")
     }
 
-    /// Changes the `spec` as another client would, by merge; creates the Lease if need be.
+    /// Changes the `spec` by merge, as another client would; creates the Lease if there is none.
     pub(super) fn edit(&self, spec: &Value) {
         if self.lease().is_null() {
             let metadata = json!({"name": NAME, "namespace": NAMESPACE});
@@ -122,22 +122,22 @@ impl Server {
         let _ = self.api.delete(&LEASES, NAMESPACE, NAME);
     }
 
-    /// The `spec` now; `null` when there is no Lease.
+    /// The current `spec`; `null` if there is no Lease.
     pub(super) fn spec(&self) -> Value {
         self.lease()["spec"].clone()
     }
 
-    /// The Lease now; `null` when there is none.
+    /// The current Lease; `null` if there is none.
     pub(super) fn lease(&self) -> Value {
         self.api.get(&LEASES, NAMESPACE, NAME).unwrap_or(Value::Null)
     }
 
-    /// The requests since the last call of this.
+    /// The requests since the last call.
     pub(super) fn take_calls(&self) -> Vec<Call> {
         std::mem::take(&mut *self.calls.lock())
     }
 
-    /// Their verbs only.
+    /// The verbs of the requests since the last call.
     pub(super) fn take_verbs(&self) -> Vec<&'static str> {
         self.take_calls().into_iter().map(|call| call.verb).collect()
     }
@@ -170,7 +170,7 @@ impl Server {
     }
 }
 
-/// What a request is, and the same once more.
+/// Describes a request and returns it unchanged.
 async fn read(client: &'static str, request: Request<Body>) -> (Call, Request<Body>) {
     let (head, body) = request.into_parts();
     let path = head.uri.to_string();

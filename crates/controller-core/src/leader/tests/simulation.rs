@@ -17,27 +17,27 @@ use crate::leader::{ElectionMetrics, Leadership, elector};
 use crate::shutdown;
 use crate::tasks::TaskSet;
 
-/// One replica's bad luck.
+/// The faults that hit one replica.
 #[derive(Clone, Debug)]
 struct Luck {
-    /// Its wall clock, in seconds after the other world's.
+    /// Seconds by which its wall clock is ahead.
     skew: u64,
-    /// What happens to its requests, one after the other; then all goes well.
+    /// Fates of its requests in order; later requests succeed.
     fates: Vec<Fate>,
-    /// When its elector does not run, in ms since the start.
+    /// Periods in which its elector does not run, in ms since the start.
     starved: Vec<(u64, u64)>,
 }
 
-/// What somebody else does to the Lease, at times in ms.
+/// Changes to the Lease by others, at times in ms.
 #[derive(Clone, Debug)]
 struct Outside {
     labels: Vec<u64>,
-    /// From then on, once both replicas have seen the Lease: who has not cannot know that it was held. For
-    /// the same reason there is one deletion only: the Lease made anew may escape a replica that is cut off.
+    /// Takes effect once both replicas have seen the Lease: a replica that has not cannot know that it was held. For
+    /// the same reason there is only one deletion: a replica that is cut off may miss the Lease made anew.
     deletion: Option<u64>,
 }
 
-/// Trouble lasts two minutes; four more to see who leads then.
+/// Faults last two minutes; four more show who leads then.
 const END_MS: u64 = 360_000;
 const STEP_MS: u64 = 20;
 
@@ -84,7 +84,7 @@ fn outside() -> impl Strategy<Value = Outside> {
         .prop_map(|(labels, deletion)| Outside { labels, deletion })
 }
 
-/// `future`, not polled in the given times.
+/// Runs `future`, but does not poll it in these periods.
 async fn starving(clock: Clock, windows: Vec<(u64, u64)>, future: impl Future<Output = ()>) {
     let start = clock.instant();
     let mut future = Box::pin(future);
@@ -130,7 +130,7 @@ fn replica(server: &Server, name: &'static str, luck: &Luck, tasks: &mut TaskSet
     leadership
 }
 
-/// Runs the world; returns the first time (ms) with two leaders, and whether one leads at the end.
+/// Runs the world; returns the first time (ms) with two leaders, and whether there is a leader at the end.
 fn world(a: &Luck, b: &Luck, outside: &Outside) -> (Option<u64>, bool) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()

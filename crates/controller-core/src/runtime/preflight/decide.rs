@@ -1,4 +1,4 @@
-//! From what was found out to what it means.
+//! The rule: from the facts to the report.
 
 use jiff::SignedDuration;
 
@@ -7,10 +7,10 @@ use super::report::{Check, Finding, Level, Report, State};
 use super::{Facts, Lease, Manager};
 use crate::api::dated::CLOCK_TOLERANCE;
 
-/// Two machines tell the time: what was done this soon after a leader began may have been its predecessor's.
+/// Two clocks are compared: a write this soon after a leader's term began may have been its predecessor's.
 const MARGIN: SignedDuration = SignedDuration::from_secs(2);
 
-/// What the facts mean for the controller.
+/// Makes the report of the facts.
 pub fn decide(facts: &Facts) -> Report {
     let nodes = facts.control_plane.iter().flatten().chain(&facts.some_node);
     let distribution = Distribution::of(facts.version.as_ref().ok(), &nodes);
@@ -21,7 +21,7 @@ pub fn decide(facts: &Facts) -> Report {
     findings.push(named(distribution));
     findings.push(built_in);
     if facts.dry_run {
-        // It writes nothing, so nobody can be in its way.
+        // A dry run writes nothing, so no other writer is in its way.
         let others = findings
             .iter_mut()
             .filter(|finding| finding.check.is_about_writers());
@@ -82,7 +82,7 @@ fn clock(facts: &Facts) -> Finding {
     }
 }
 
-/// One for each permission that is missing; one if there is nothing to say.
+/// One finding for each missing permission; one finding if none is missing.
 fn permissions(facts: &Facts) -> Vec<Finding> {
     let found = |level, text: String| Finding::new(Check::Permissions, level, text);
     let mut findings: Vec<_> = facts
@@ -174,14 +174,14 @@ fn built_in(facts: &Facts, distribution: Option<&Distribution>) -> (State, Findi
     (state, finding)
 }
 
-/// Each of them shows that the loop works.
+/// Signs that the loop works; one is enough.
 fn signs_of_work(facts: &Facts, managers: &[Manager], distribution: Option<&Distribution>) -> Vec<String> {
     let mut signs = Vec::new();
     let on = managers
         .iter()
         .filter(|manager| manager.is_on(facts) == Some(true));
     signs.extend(on.map(|manager| format!("{} runs it", manager.name)));
-    // A process keeps its flags, so a leader that did it once still does it.
+    // A process keeps its flags, so a leader that wrote once still writes.
     if let Ok(Some(lease)) = &facts.manager_lease
         && let Some(began) = lease.acquired.filter(|_| lease.is_held(facts.now))
     {
@@ -202,7 +202,7 @@ fn signs_of_work(facts: &Facts, managers: &[Manager], distribution: Option<&Dist
     signs
 }
 
-/// Why it may be on although nothing shows it.
+/// Reasons why the loop may be on although nothing shows it.
 fn doubts(facts: &Facts, managers: &[Manager]) -> Vec<String> {
     let mut doubts = Vec::new();
     doubts.extend(facts.managers.as_ref().err().cloned());
@@ -238,14 +238,14 @@ fn doubts(facts: &Facts, managers: &[Manager]) -> Vec<String> {
     doubts
 }
 
-/// A host may call itself by its name alone or with its domain.
+/// A host may name itself with or without its domain.
 fn is_one_host(node: &str, host: &str) -> bool {
     let first = |name: &str| name.split('.').next().unwrap_or_default().to_owned();
     first(node) == first(host)
 }
 
 impl Manager {
-    /// What it says itself counts more than its flags.
+    /// What the process itself reports counts more than its flags.
     fn is_on(&self, facts: &Facts) -> Option<bool> {
         let flags = self.controllers.enables(facts.controller, facts.built_in.alias);
         self.runs.or(flags)

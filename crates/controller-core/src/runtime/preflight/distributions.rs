@@ -1,38 +1,39 @@
-//! Who set the cluster up, by what they leave on nodes and in the version, and how they set `--controllers`.
+//! The distributions by the traces they leave on nodes and in the version, and how each sets `--controllers`.
 
 use super::{Node, Version};
 
 /// A way to set up clusters.
 #[derive(Clone, Copy, Debug)]
 pub struct Distribution {
-    /// In the JSON report; it does not change.
+    /// Identifies the distribution in the JSON report; never changes.
     pub id: &'static str,
-    /// For people.
+    /// Name for the text report.
     pub name: &'static str,
-    /// Any of them tells it. One without signs looks like another one from inside the cluster, which names it.
+    /// Any one sign identifies the distribution. A distribution without signs looks from inside the cluster like
+    /// another one, whose entry names it.
     pub signs: &'static [Sign],
-    /// Whether kube-controller-manager is the vendor's, who has no supported way to set `--controllers`.
+    /// True if the vendor runs kube-controller-manager, with no supported way to set `--controllers`.
     pub is_managed: bool,
-    /// How to switch off the loop `{}`.
+    /// Instruction to switch off the loop `{}`.
     pub edit: &'static str,
 }
 
-/// What a distribution leaves behind.
+/// A trace of a distribution.
 #[derive(Clone, Copy, Debug)]
 pub enum Sign {
-    /// In the API server's release.
+    /// Part of the API server's release.
     Release(&'static str),
-    /// A node's label begins so.
+    /// Prefix of a node's label.
     Label(&'static str),
-    /// A node's annotation begins so.
+    /// Prefix of a node's annotation.
     Annotation(&'static str),
-    /// A node's `spec.providerID` begins so.
+    /// Prefix of a node's `spec.providerID`.
     Provider(&'static str),
 }
 
 use Sign::{Annotation, Label, Provider, Release};
 
-/// Those that are told apart. The first one with a sign counts: who builds on kubeadm stands before kubeadm.
+/// Known distributions. The first one with a sign counts: those built on kubeadm come before kubeadm.
 pub const DISTRIBUTIONS: &[Distribution] = &[
     Distribution {
         id: "eks",
@@ -154,12 +155,12 @@ pub const DISTRIBUTIONS: &[Distribution] = &[
     },
 ];
 
-/// Where the distribution is unknown.
+/// Instruction if the distribution is unknown.
 const ELSEWHERE: &str = "append ,-{} to --controllers wherever the flags of kube-controller-manager are set (*,-{} if it is \
                          absent), on each control plane node, the leader's last";
 
 impl Distribution {
-    /// That of a cluster with this version and these nodes.
+    /// The distribution of a cluster with this version and these nodes.
     pub(super) fn of<'a>(
         version: Option<&Version>,
         nodes: &(impl Iterator<Item = &'a Node> + Clone),
@@ -180,7 +181,7 @@ impl Distribution {
     }
 }
 
-/// How to switch the loop off.
+/// Instruction to switch off the loop of `controller`.
 pub(super) fn edit(distribution: Option<&Distribution>, controller: &str) -> String {
     match distribution {
         Some(Distribution { is_managed: true, .. }) => {

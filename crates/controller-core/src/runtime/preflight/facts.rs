@@ -1,4 +1,4 @@
-//! What `preflight` has found out, as values.
+//! The facts that `preflight` collects, as values.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -7,44 +7,44 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::BuiltIn;
 
-/// What the API server answered; else why there is no answer: `may not list nodes`.
+/// The API server's answer, else why there is none: `may not list nodes`.
 pub type Read<T> = Result<T, String>;
 
-/// Everything that the decision needs.
+/// All facts that the decision needs.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// The controller's name, which the built-in loop has in `--controllers`.
+    /// The controller's name, also the built-in loop's name in `--controllers`.
     pub controller: &'static str,
-    /// What the built-in loop leaves behind.
+    /// The built-in loop, by what it leaves behind.
     pub built_in: BuiltIn,
-    /// Whether the controller is to write nothing.
+    /// True if the controller will write nothing.
     pub dry_run: bool,
     /// The release of the API server.
     pub version: Read<Version>,
     /// The minor versions of Kubernetes 1 that the controller is tested with.
     pub supported: RangeInclusive<u32>,
-    /// How far this machine's clock is ahead of the API server's, at least; negative if it is behind. None if the API
-    /// server does not say its time.
+    /// Lower bound of how far this machine's clock is ahead of the API server's; negative if it is behind. `None` if
+    /// the API server sends no time.
     pub ahead: Option<SignedDuration>,
-    /// The API server's time; if it does not say it, this machine's.
+    /// The API server's time; if it sends none, this machine's.
     pub now: Timestamp,
     /// Each permission that the controller needs, and whether the account has it.
     pub permissions: Vec<(String, Read<bool>)>,
     /// The nodes of the control plane.
     pub control_plane: Read<Vec<Node>>,
-    /// Any node.
+    /// Some node, if the account sees any.
     pub some_node: Option<Node>,
-    /// Each kube-controller-manager that is seen.
+    /// The kube-controller-managers that the account sees.
     pub managers: Read<Vec<Manager>>,
     /// The Lease of kube-controller-manager.
     pub manager_lease: Read<Option<Lease>>,
-    /// What kube-controller-manager wrote that only the built-in loop writes.
+    /// Writes of kube-controller-manager that only the built-in loop makes.
     pub traces: Read<Vec<Trace>>,
-    /// The controller's own Lease, in its namespace and, if those may be read, in all others.
+    /// The controller's own Lease, in its namespace and, if readable, in all others.
     pub leases: Read<Vec<Lease>>,
-    /// The namespace in which the controller elects.
+    /// The namespace of the controller's Lease.
     pub lease_namespace: String,
-    /// Why the Leases of other namespaces are unknown.
+    /// An error if the Leases of other namespaces are unknown.
     pub elsewhere: Read<()>,
 }
 
@@ -53,72 +53,72 @@ pub struct Facts {
 pub struct Version {
     /// Such as `v1.36.3+k3s1`.
     pub release: String,
-    /// The minor version; none if the major one is not 1.
+    /// The minor version; `None` if the major version is not 1.
     pub minor: Option<u32>,
 }
 
-/// What tells a node's role and distribution.
+/// The parts of a node that show its role and distribution.
 #[derive(Clone, Debug, Default)]
 pub struct Node {
-    /// Its name.
+    /// `metadata.name`.
     pub name: String,
-    /// Its labels.
+    /// `metadata.labels`.
     pub labels: BTreeMap<String, String>,
-    /// Its annotations.
+    /// `metadata.annotations`.
     pub annotations: BTreeMap<String, String>,
-    /// `spec.providerID`; empty if it has none.
+    /// `spec.providerID`; may be empty.
     pub provider_id: String,
 }
 
-/// A kube-controller-manager.
+/// A kube-controller-manager process.
 #[derive(Clone, Debug, Default)]
 pub struct Manager {
-    /// For people: `pod kube-system/kube-controller-manager-a`.
+    /// Name for the report: `pod kube-system/kube-controller-manager-a`.
     pub name: String,
-    /// The node that it is on.
+    /// The node that it runs on.
     pub node: String,
     /// Its flag `--controllers`.
     pub controllers: Controllers,
-    /// Whether its `/healthz` names the loop; none if that was not read, or the process does not lead.
+    /// Whether its `/healthz` names the loop; `None` if that was not read, or the process does not lead.
     pub runs: Option<bool>,
 }
 
 /// The flag `--controllers`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Controllers {
-    /// The flags are not seen.
+    /// The flags are not visible.
     #[default]
     Unseen,
     /// The flag is absent, which means `*`.
     Unset,
-    /// Its value.
+    /// The value of the flag.
     Set(String),
 }
 
-/// A Lease.
+/// A Lease of leader election.
 #[derive(Clone, Debug, Default)]
 pub struct Lease {
-    /// Its namespace.
+    /// `metadata.namespace`.
     pub namespace: String,
-    /// Who holds it; empty for nobody.
+    /// The holder; empty if nobody holds the Lease.
     pub holder: String,
-    /// Since when.
+    /// Start of the holder's term.
     pub acquired: Option<Timestamp>,
-    /// When the holder's term ends if it is not renewed.
+    /// End of the holder's term unless it is renewed.
     pub ends: Option<Timestamp>,
 }
 
 /// A sign that the built-in loop was at work.
 #[derive(Clone, Debug)]
 pub struct Trace {
-    /// What is seen, for people.
+    /// What was seen, for the report.
     pub what: String,
-    /// When the loop did it, at the earliest.
+    /// Earliest time at which the loop did it.
     pub at: Timestamp,
 }
 
 impl Lease {
-    /// Whether somebody holds it at this moment.
+    /// Returns whether somebody holds the Lease at `now`.
     pub fn is_held(&self, now: Timestamp) -> bool {
         !self.holder.is_empty() && self.ends.is_some_and(|end| end > now)
     }
@@ -132,7 +132,7 @@ impl Lease {
 }
 
 impl Controllers {
-    /// The flags among the words of a command line, which may have been one string for a shell. A repeated flag appends.
+    /// Reads the flag from a command line, whose words may be in one string for a shell. A repeated flag appends.
     pub fn of_command<'a>(arguments: impl IntoIterator<Item = &'a str>) -> Self {
         let words = arguments.into_iter().flat_map(str::split_whitespace);
         let bare = |word: &'a str| word.trim_matches(['"', '\'']);
@@ -153,8 +153,9 @@ impl Controllers {
         }
     }
 
-    /// The flag that k3s gives, by the arguments of k3s itself. `controllers=` replaces k3s' own value, `controllers+=` and
-    /// `controllers-=` keep it, which begins with `*`. Source: k3s, `pkg/daemons/config`, `GetArgs`.
+    /// Reads the flag that k3s passes, from the arguments of k3s itself. `controllers=` replaces k3s' own value;
+    /// `controllers+=` and `controllers-=` keep it, and it begins with `*`. Source: k3s, `pkg/daemons/config`,
+    /// `GetArgs`.
     pub fn of_k3s(arguments: &[String]) -> Self {
         let values = arguments.iter().filter_map(|argument| {
             let argument = argument
@@ -182,8 +183,8 @@ impl Controllers {
         }
     }
 
-    /// Whether it switches on the loop of this name, which is on by default; none if it is not seen. Source:
-    /// `k8s.io/controller-manager/app`, `IsControllerEnabled`.
+    /// Returns whether the flag switches on the loop of this name, which is on by default; `None` if the flag is
+    /// unseen. Source: `k8s.io/controller-manager/app`, `IsControllerEnabled`.
     pub fn enables(&self, name: &str, alias: Option<&str>) -> Option<bool> {
         let list = match self {
             Self::Unseen => return None,

@@ -1,6 +1,6 @@
 //! The subcommand `preflight`: may this controller be switched on in this cluster, and what must be done before?
 //!
-//! `read` asks the API server and collects [`Facts`]; [`decide`] makes a [`Report`] of them and does nothing else.
+//! `read` asks the API server and collects [`Facts`]; [`decide`] only makes a [`Report`] of them.
 
 mod decide;
 mod distributions;
@@ -30,47 +30,47 @@ pub(super) const PREFLIGHT: &str = "preflight";
 const OUTPUT: &str = "output";
 const JSON: &str = "json";
 
-/// What `preflight` must know of one controller.
+/// The properties of a controller that `preflight` needs.
 pub struct Preflight<A: App> {
-    /// The loop that the controller replaces. In `--controllers` it has the controller's name.
+    /// The loop that the controller replaces. It has the controller's name in `--controllers`.
     pub built_in: BuiltIn,
-    /// The rules of its `ClusterRole`, as YAML: those of the chart.
+    /// The rules of the controller's `ClusterRole`, as YAML: the chart's.
     pub rules: &'static str,
-    /// The rules that only a feature gate needs.
+    /// The rules needed only with a feature gate.
     pub rules_of_gates: Option<RulesOfGates<A>>,
 }
 
-/// Rules that only a feature gate needs.
+/// Rules needed only with a feature gate.
 pub struct RulesOfGates<A: App> {
-    /// The rules by the name of the gate, as YAML: those of the chart.
+    /// The rules by gate, as YAML: the chart's.
     pub rules: &'static str,
-    /// Whether the gate of this name is on.
+    /// Returns whether the named gate is on.
     pub is_on: fn(&A::Config, &str) -> bool,
 }
 
 /// A loop of kube-controller-manager, by what it leaves behind.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BuiltIn {
-    /// Another name that `--controllers` takes for it. Source: `aliases` of its `ControllerDescriptor`.
+    /// Another name of the loop in `--controllers`. Source: `aliases` of its `ControllerDescriptor`.
     pub alias: Option<&'static str>,
-    /// Fields that no other loop of kube-controller-manager writes.
+    /// Fields that only this loop of kube-controller-manager writes.
     pub writes: Option<Fields>,
-    /// `source.component` of its events, if no other loop of kube-controller-manager has it.
+    /// `source.component` of its events, if no other loop of kube-controller-manager uses it.
     pub events: Option<&'static str>,
 }
 
-/// Fields of a kind of objects.
+/// Fields of one kind of objects.
 #[derive(Clone, Copy, Debug)]
 pub struct Fields {
-    /// The URL path of the collection, in all namespaces.
+    /// URL path of the collection, in all namespaces.
     pub path: &'static str,
-    /// The subresource by which they are written; empty for the object itself.
+    /// The subresource through which the fields are written; empty for the object itself.
     pub subresource: &'static str,
-    /// Where they are, as `fieldsV1` spells it: `["f:metadata", "f:annotations", "f:example.com/key"]`.
+    /// The path to the fields as `fieldsV1` spells it: `["f:metadata", "f:annotations", "f:example.com/key"]`.
     pub fields: &'static [&'static str],
 }
 
-/// What it asks the settings about.
+/// The settings that `preflight` uses.
 const SETTINGS: &[&str] = &[
     "dryRun",
     "featureGates",
@@ -102,14 +102,14 @@ pub(super) fn subcommand() -> Subcommand {
     }
 }
 
-/// Whether the report is printed as JSON.
+/// True if the report must be printed as JSON.
 pub(super) fn wants_json(matches: &ArgMatches) -> bool {
     matches
         .get_one::<String>(OUTPUT)
         .is_some_and(|format| format == JSON)
 }
 
-/// Reads what matters from the API server and decides; fails if the API server does not answer.
+/// Reads the facts from the API server and decides; fails if the API server does not answer.
 pub async fn preflight<A: App>(
     preflight: &Preflight<A>,
     config: &A::Config,

@@ -1,4 +1,4 @@
-//! Which permissions a controller needs: those that its chart gives.
+//! The permissions that a controller needs: those its chart grants.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,28 +10,28 @@ use super::read::LeaseName;
 use crate::config::MetricsAuthorization;
 use crate::runtime::Failure;
 
-/// That one verb on one resource is allowed.
+/// One verb on one resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Permission {
     /// Such as `patch`.
     pub verb: String,
-    /// The API group; `*` for all.
+    /// The API group; `*` for all groups.
     pub group: String,
-    /// Plural, with the subresource after a slash.
+    /// Plural name, with the subresource after a slash.
     pub resource: String,
-    /// The only object that it is on, if there is one.
+    /// The only object that the permission covers, if limited to one.
     pub name: Option<String>,
-    /// The only namespace that it is in, if there is one.
+    /// The only namespace that the permission covers, if limited to one.
     pub namespace: Option<String>,
 }
 
-/// A rule of a role, as far as the charts' rules go.
+/// A rule of a role, with the fields that the charts use.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Rule {
-    /// API groups; empty for the core group.
+    /// API groups; empty string for the core group.
     pub api_groups: Vec<String>,
-    /// Plurals, with subresources after a slash.
+    /// Plural names, with subresources after a slash.
     pub resources: Vec<String>,
     /// Verbs of the API server.
     pub verbs: Vec<String>,
@@ -52,13 +52,13 @@ impl Rule {
     }
 }
 
-/// Those of the rules in `yaml`.
+/// The permissions of the rules in `yaml`.
 pub(super) fn of_rules(yaml: &str) -> Result<Vec<Permission>, Failure> {
     let rules: Vec<Rule> = serde_saphyr::from_str(yaml)?;
     Ok(rules.iter().flat_map(Rule::permissions).collect())
 }
 
-/// Those of the rules in `yaml` that stand there for a gate that is on.
+/// The permissions in `yaml` of the gates that are on.
 pub(super) fn of_gates(yaml: &str, is_on: impl Fn(&str) -> bool) -> Result<Vec<Permission>, Failure> {
     let gates: BTreeMap<String, Vec<Rule>> = serde_saphyr::from_str(yaml)?;
     let on = gates.iter().filter(|(gate, _)| is_on(gate));
@@ -67,7 +67,7 @@ pub(super) fn of_gates(yaml: &str, is_on: impl Fn(&str) -> bool) -> Result<Vec<P
         .collect())
 }
 
-/// Those on the Lease.
+/// The permissions on the Lease.
 pub(super) fn on_lease(lease: &LeaseName) -> impl Iterator<Item = Permission> {
     ["create", "get", "update", "list", "watch"]
         .into_iter()
@@ -75,13 +75,13 @@ pub(super) fn on_lease(lease: &LeaseName) -> impl Iterator<Item = Permission> {
             verb: verb.to_owned(),
             group: "coordination.k8s.io".to_owned(),
             resource: "leases".to_owned(),
-            // The API server does not know the name of what is yet to be made.
+            // On create, the API server does not know the object's name.
             name: (verb != "create").then(|| lease.name.clone()),
             namespace: Some(lease.namespace.clone()),
         })
 }
 
-/// Those to ask who may read the metrics.
+/// The permissions for the reviews of who may read the metrics.
 pub(super) fn of_metrics(authorization: MetricsAuthorization) -> impl Iterator<Item = Permission> {
     let reviews = [
         ("authentication", "tokenreviews"),
@@ -100,12 +100,12 @@ pub(super) fn of_metrics(authorization: MetricsAuthorization) -> impl Iterator<I
 }
 
 impl Permission {
-    /// Whether nothing can be changed with it.
+    /// True if the permission changes nothing.
     pub(super) fn only_reads(&self) -> bool {
         matches!(&*self.verb, "get" | "list" | "watch")
     }
 
-    /// A `SelfSubjectAccessReview` that asks for it.
+    /// A `SelfSubjectAccessReview` for this permission.
     pub(super) fn review(&self) -> Value {
         let (resource, subresource) = self.resource.split_once('/').unwrap_or((&*self.resource, ""));
         json!({
@@ -123,7 +123,7 @@ impl Permission {
     }
 }
 
-/// `patch pods/status`, `get leases.coordination.k8s.io ttl-controller in kube-system`.
+/// Prints `patch pods/status`, `get leases.coordination.k8s.io ttl-controller in kube-system`.
 impl fmt::Display for Permission {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (resource, subresource) = self.resource.split_once('/').unwrap_or((&*self.resource, ""));

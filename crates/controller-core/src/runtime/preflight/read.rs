@@ -1,4 +1,4 @@
-//! Reads the facts from the API server. What the account may not read is a fact, too.
+//! Reads the facts from the API server. A read that the account is denied is a fact, too.
 
 use std::time::Duration;
 
@@ -24,19 +24,20 @@ use crate::clock::Clock;
 use crate::error::Chain;
 use crate::runtime::Failure;
 
-/// The name of kube-controller-manager: of its Lease, and of what it writes.
+/// Name of kube-controller-manager's Lease and field manager.
 pub(super) const MANAGER: &str = "kube-controller-manager";
 pub(super) const SYSTEM: &str = "kube-system";
-/// The labels of its pods: kubeadm's and those built on it; kOps' and Talos'.
+/// Labels of kube-controller-manager's pods: `component` with kubeadm and those built on it, `k8s-app` with kOps and
+/// Talos.
 const MANAGER_LABELS: [&str; 2] = ["component", "k8s-app"];
 const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
 const PAGE: u32 = 500;
-/// Traces are looked for in so many pages: more cost time, and each shows the same.
+/// Most pages searched for traces: more pages cost time, and each shows the same.
 const MOST_PAGES: usize = 20;
-/// The API server gives up a pod that does not answer later than anybody wants to wait.
+/// Limit for pods behind the proxy: the API server itself gives up much later.
 const PROXY_WITHIN: Duration = Duration::from_secs(5);
 
-/// Whom the facts are about.
+/// The controller that the facts are about.
 pub(super) struct Subject {
     pub(super) controller: &'static str,
     pub(super) built_in: BuiltIn,
@@ -51,7 +52,7 @@ pub(super) struct LeaseName {
     pub(super) name: String,
 }
 
-/// All facts; fails if the API server does not answer.
+/// Collects all facts; fails if the API server does not answer.
 pub(super) async fn facts(subject: Subject, http: &Http, clock: &Clock) -> Result<Facts, Failure> {
     let api = Reader { http };
     let before = clock.now();
@@ -109,14 +110,14 @@ pub(super) async fn facts(subject: Subject, http: &Http, clock: &Clock) -> Resul
     })
 }
 
-/// The minor versions of [`SUPPORTED_KUBERNETES`].
+/// The minor versions in [`SUPPORTED_KUBERNETES`].
 fn supported() -> std::ops::RangeInclusive<u32> {
     let minor = |version: &str| version.split_once('.').and_then(|(_, minor)| minor.parse().ok());
     let [oldest, .., newest] = SUPPORTED_KUBERNETES.map(|version| minor(version).unwrap_or_default());
     oldest..=newest
 }
 
-/// The API server, as far as the account may read it.
+/// Reads from the API server what the account may read.
 struct Reader<'a> {
     http: &'a Http,
 }
@@ -147,7 +148,7 @@ impl Reader<'_> {
         Ok((body_of(response).await?, date))
     }
 
-    /// What the API server answers; none if it is not there. `what` is for the refusal: `list nodes`.
+    /// Reads an object; `None` if it does not exist. `what` names the request in a refusal: `list nodes`.
     async fn read<T: DeserializeOwned>(
         &self,
         what: &str,
@@ -164,7 +165,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Each object of a collection, as `read` makes it, in [`MOST_PAGES`] at most.
+    /// Reads each object of a collection through `read`, from at most [`MOST_PAGES`] pages.
     async fn list<T>(
         &self,
         what: &str,
@@ -211,7 +212,7 @@ impl Reader<'_> {
         .await
     }
 
-    /// Those that run as pods.
+    /// The kube-controller-managers that run as pods.
     async fn managers(&self, controller: &str) -> Read<Vec<Manager>> {
         let mut managers: Vec<(String, Manager)> = Vec::new();
         for label in MANAGER_LABELS {
@@ -234,8 +235,8 @@ impl Reader<'_> {
         Ok(read)
     }
 
-    /// Whether `/healthz` of a kube-controller-manager names the loop. Anybody may read it, but few can reach it: mostly it
-    /// listens on loopback.
+    /// Returns whether `/healthz` of a kube-controller-manager names the loop. Everybody may read `/healthz`, but few
+    /// can reach it: mostly it listens on loopback.
     async fn health(&self, pod: &str, controller: &str) -> Option<bool> {
         let path = format!("/api/v1/namespaces/{SYSTEM}/pods/https:{pod}:10257/proxy/healthz?verbose=true");
         let mut request = Request::get(path).body(Vec::new()).ok()?;
@@ -252,7 +253,7 @@ impl Reader<'_> {
         Ok(lease.map(|lease| lease_of(&lease)))
     }
 
-    /// Those of this name in all namespaces.
+    /// The Leases of this name in all namespaces.
     async fn leases(&self, name: &str) -> Read<Vec<Lease>> {
         let params = ListParams::default().fields(&format!("metadata.name={name}"));
         let path = "/apis/coordination.k8s.io/v1/leases";

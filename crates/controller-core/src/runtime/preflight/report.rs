@@ -1,86 +1,86 @@
-//! What `preflight` reports, as text and as JSON.
+//! The report of `preflight`, as text and as JSON.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
-/// The findings, and what follows from them. Its JSON is documented in `docs/operations.md`.
+/// The findings, and what follows from them. `docs/operations.md` documents the JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
     /// The controller's name.
     pub controller: &'static str,
-    /// Whether the question was about a dry run.
+    /// True if the report is about a dry run.
     pub dry_run: bool,
-    /// The gravest level of all findings.
+    /// The worst level of all findings.
     pub verdict: Level,
-    /// The built-in loop.
+    /// State of the built-in loop.
     pub built_in_loop: State,
-    /// Id of the distribution, such as `kubeadm`; none if it is unknown.
+    /// Id of the distribution, such as `kubeadm`; `None` if unknown.
     pub distribution: Option<&'static str>,
-    /// All of them, in the order of [`Check`].
+    /// All findings, in the order of [`Check`].
     pub findings: Vec<Finding>,
 }
 
-/// One thing that was found.
+/// The finding of one check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// What was checked.
+    /// The check.
     pub check: Check,
-    /// What it means for the controller.
+    /// What the finding means for the controller.
     pub level: Level,
-    /// What was found, as a sentence.
+    /// The finding, as a sentence.
     pub text: String,
-    /// What it was concluded from.
+    /// Observations behind the finding.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub evidence: Vec<String>,
-    /// What to do about it.
+    /// What to do about the finding.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub todo: Option<String>,
 }
 
-/// How grave a finding is.
+/// Severity of a finding, in increasing order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Level {
-    /// As it should be.
+    /// Nothing to do.
     Ok,
-    /// Worth a look, and not in the way.
+    /// Worth a look, but does not block.
     Warning,
-    /// It matters, and could not be found out.
+    /// Matters, but could not be found out.
     Unknown,
-    /// In the way.
+    /// Must be fixed first.
     Blocks,
 }
 
-/// What is checked.
+/// A check of `preflight`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Check {
-    /// The API server's release.
+    /// The API server's release is supported.
     Version,
-    /// This machine's clock.
+    /// This machine's clock agrees with the API server's.
     Clock,
-    /// The permissions of the account.
+    /// The account has the permissions of the chart.
     Permissions,
-    /// The controller's own Lease.
+    /// The state of the controller's own Lease.
     Lease,
-    /// The distribution.
+    /// The distribution that set up the cluster.
     Distribution,
-    /// The built-in loop.
+    /// The state of the built-in loop.
     BuiltInLoop,
 }
 
-/// Whether the built-in loop works.
+/// State of the built-in loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum State {
-    /// It does, in one process at least.
+    /// The loop runs in at least one process.
     On,
-    /// It does in none.
+    /// The loop runs in no process.
     Off,
-    /// The evidence is not enough.
+    /// The evidence does not suffice.
     Unknown,
 }
 
@@ -98,7 +98,7 @@ impl Finding {
 }
 
 impl Report {
-    /// 0: nothing is in the way. 1: something that matters is unknown. 2: something blocks.
+    /// 0: nothing blocks. 1: something that matters is unknown. 2: something blocks.
     pub const fn exit_code(&self) -> u8 {
         match self.verdict {
             Level::Ok | Level::Warning => 0,
@@ -107,7 +107,7 @@ impl Report {
         }
     }
 
-    /// For people: a line a finding, its evidence and what to do below it, and a last line with the verdict.
+    /// The report as text: a line per finding with its evidence and advice below, and a last line with the verdict.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for finding in &self.findings {
@@ -154,7 +154,7 @@ fn line(text: &mut String, finding: &Finding) -> std::fmt::Result {
     Ok(())
 }
 
-/// On one line, whatever names and messages hold.
+/// Makes `text` one line, whatever names and messages it holds.
 fn flat(text: &str) -> String {
     text.replace(char::is_control, " ")
 }

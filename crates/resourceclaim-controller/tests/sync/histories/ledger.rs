@@ -239,7 +239,7 @@ impl Sight {
 
 impl Ledger {
     /// Takes in the current state.
-    pub(super) fn cx(&mut self, server: &Server) -> Sight {
+    pub(super) fn look(&mut self, server: &Server) -> Sight {
         let sight = Sight::of(server);
         for pod in &sight.pods {
             let recorded = self.recorded.entry(pod.uid.clone()).or_default();

@@ -203,7 +203,7 @@ impl Binding {
             }],
         })));
         let claim = Claim::of(&made.unwrap());
-        self.ledger.lock().cx(&self.server);
+        self.ledger.lock().look(&self.server);
         if !self.take(&claim.name, &claim.uid).await {
             return false;
         }
@@ -237,13 +237,13 @@ impl Binding {
         let pod = find(&self.server, &PODS, &self.wanted.pod);
         if pod.is_some_and(|pod| uid(&pod) == self.wanted.uid) {
             edit(&self.server, &PODS, &self.wanted.pod, change);
-            self.ledger.lock().cx(&self.server);
+            self.ledger.lock().look(&self.server);
         }
     }
 
     fn edit_claim(&self, name: &str, change: impl FnOnce(&mut Value)) {
         edit(&self.server, &RESOURCE_CLAIMS, name, change);
-        self.ledger.lock().cx(&self.server);
+        self.ledger.lock().look(&self.server);
     }
 }
 

@@ -88,7 +88,7 @@ fn drawn_step(draw: &mut Draw, pod: String) -> Scripted<Claims> {
             "the scheduler dies and comes back",
             |claims: &mut Claims, server| {
                 claims.scheduler.dies(server, &claims.ledger);
-                claims.ledger.lock().cx(server);
+                claims.ledger.lock().look(server);
             },
         ),
         22 => goes(&RESOURCE_CLAIMS, shared_name(draw.number(0..SHARED))),
@@ -128,7 +128,7 @@ fn drawn_pod(draw: &mut Draw) -> Made {
 fn looking(says: impl Into<String>, act: impl Fn(&Server) + Send + Sync + 'static) -> Scripted<Claims> {
     step(says, move |claims: &mut Claims, server| {
         act(server);
-        claims.ledger.lock().cx(server);
+        claims.ledger.lock().look(server);
     })
 }
 
@@ -188,7 +188,7 @@ fn schedule(draw: &mut Draw, pod: String) -> Scripted<Claims> {
     let says = format!("there is room for {pod}, {pace:?}");
     step(says, move |claims: &mut Claims, server| {
         claims.scheduler.wants(server, &claims.ledger, &pod, pace);
-        claims.ledger.lock().cx(server);
+        claims.ledger.lock().look(server);
     })
 }
 
@@ -212,7 +212,7 @@ fn end(name: String, grace: Duration) -> Scripted<Claims> {
                 }
             });
         }
-        claims.ledger.lock().cx(server);
+        claims.ledger.lock().look(server);
     })
 }
 

@@ -54,7 +54,7 @@ impl Scene for Claims {
 
     fn settled(&mut self, server: &Server) -> Result<(), String> {
         steps::rest(server);
-        self.ledger.lock().cx(server);
+        self.ledger.lock().look(server);
         while self.ends.try_join_next().is_some() {}
         if !self.ends.is_empty() || self.scheduler.is_binding() {
             return Err("the scheduler or the kubelet is still at work".to_owned());
@@ -72,7 +72,7 @@ impl Scene for Claims {
 
     fn permits(&mut self, server: &Server, write: &Request) -> Result<(), String> {
         let mut ledger = self.ledger.lock();
-        let sight = ledger.cx(server);
+        let sight = ledger.look(server);
         if let Some(wrong) = &ledger.wrong {
             return Err(wrong.clone());
         }

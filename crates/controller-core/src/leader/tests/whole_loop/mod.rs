@@ -48,7 +48,7 @@ impl Replica {
         }
     }
 
-    /// Asks for the shutdown and returns how long it took.
+    /// Starts the shutdown and returns how long it took.
     pub(super) async fn stop(mut self) -> Duration {
         let start = self.clock.instant();
         self.trigger.advance();
@@ -71,7 +71,7 @@ fn clock() -> Clock {
     Clock::starting_at("2026-01-01T12:00:00Z".parse().unwrap())
 }
 
-/// A replica that leads, with its server, the time, and its term.
+/// A replica that leads, with its server, clock and term.
 async fn leading() -> (Server, Clock, Replica, Term) {
     let (server, clock) = (Server::default(), clock());
     let replica = Replica::start(server.client("a"), &clock, "a");
@@ -79,7 +79,7 @@ async fn leading() -> (Server, Clock, Replica, Term) {
     (server, clock, replica, term)
 }
 
-/// The `spec` of a Lease; the times are those of 2026-01-01.
+/// A `spec` of the Lease; the times are on 2026-01-01.
 fn spec(holder: &str, seconds: i32, acquired: &str, renewed: &str, transitions: i32) -> Value {
     json!({
         "holderIdentity": holder,
@@ -90,18 +90,18 @@ fn spec(holder: &str, seconds: i32, acquired: &str, renewed: &str, transitions: 
     })
 }
 
-/// A Lease as another replica holds it.
+/// A Lease held by another replica.
 fn held_by(holder: &str) -> Value {
     spec(holder, 15, "11:00:00", "11:59:59", 3)
 }
 
-/// The metrics of a replica whose master status is `status`, after so many slow paths.
+/// The metrics of a replica with master status `status` after `slow_paths` slow paths.
 fn metrics(status: u8, slow_paths: u8) -> String {
     let name = "{name=\"ttl-controller\"}";
     format!("leader_election_master_status{name} {status}\nleader_election_slowpath_total{name} {slow_paths}")
 }
 
-/// Ends `verb` (`*`: all) so while `switch` is on.
+/// Ends requests of `verb` (`*`: all) with `end` while `switch` is on.
 fn ending(
     verb: &'static str,
     end: End,
@@ -118,7 +118,7 @@ fn ending(
     }
 }
 
-/// A replica whose requests of `verb` (`*`: all) end so while the switch is on, as it is at first.
+/// A replica whose requests of `verb` (`*`: all) end with `end` while the switch is on, which starts as `on`.
 fn troubled(verb: &'static str, end: End, on: bool) -> (Server, Clock, Replica, Arc<AtomicBool>) {
     let (server, clock, switch) = (Server::default(), clock(), switch(on));
     let client = server.client_with("a", ending(verb, end, &switch));
@@ -126,7 +126,7 @@ fn troubled(verb: &'static str, end: End, on: bool) -> (Server, Clock, Replica, 
     (server, clock, replica, switch)
 }
 
-/// Notes of every request whether the replica led when it was sent.
+/// Records for each request whether the replica led when it was sent.
 #[derive(Clone, Default)]
 struct Witness(Arc<Mutex<(Option<Leadership>, Vec<String>)>>);
 
@@ -172,7 +172,7 @@ async fn an_absent_lease_is_created_and_renewed_every_retry_period() {
     let calls = server.take_calls();
     let verbs: Vec<_> = calls.iter().map(|call| call.verb).collect();
     assert_eq!(verbs, ["get", "create", "update", "update"]);
-    // What client-go v0.36 sends.
+    // As client-go v0.36 sends it.
     assert_eq!(
         calls[1].body,
         json!({
@@ -238,7 +238,7 @@ async fn without_a_watch_a_released_lease_is_taken_at_the_next_look() {
         let b = server.client_with("b", ending(verb, End::Forbidden, &switch(true)));
         let b = Replica::start(b, &clock, "b");
         clock.sleep(secs(100)).await;
-        // A watch is a help, not a need.
+        // The watch is a help, not a requirement.
         assert_eq!(b.leadership.missing_right(), None);
         assert_eq!(b.stop().await, secs(0));
     }

@@ -1,4 +1,4 @@
-//! How a Lease is released, and what is told of missing permissions.
+//! How a Lease is released, and how missing permissions are reported.
 
 use super::*;
 

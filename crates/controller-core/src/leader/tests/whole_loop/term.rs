@@ -1,4 +1,4 @@
-//! How long a term lasts: renewals, lost answers, thieves, and leases that are edited or deleted.
+//! How long a term lasts: renewals, lost answers, stolen, edited and deleted Leases.
 
 use super::*;
 
@@ -19,7 +19,7 @@ async fn a_stolen_lease_ends_the_term_before_anything_else() {
     );
     assert!(!term.is_valid());
     assert_eq!(replica.leadership.holder().as_deref(), Some("thief"));
-    // The thief never renews: 15 s after we saw it the Lease is ours again, in another term.
+    // The thief never renews: 15 s after we saw the theft, the Lease is ours again, in another term.
     let again = replica.leadership.lead().await;
     assert_eq!(again.number(), 2);
     assert!(!term.is_valid());
@@ -58,7 +58,7 @@ async fn a_server_that_is_down_ends_the_term_at_the_renew_deadline() {
         down.store(false, Ordering::Relaxed);
         let again = replica.leadership.lead().await;
         assert_eq!(again.number(), 2);
-        // Nobody else had it meanwhile.
+        // Nobody else held the Lease in between.
         assert_eq!(server.spec()["leaseTransitions"], 0);
         assert_eq!(server.spec()["acquireTime"], "2026-01-01T12:00:00.000000Z");
         assert_eq!(replica.leadership.last_error(), None);
@@ -115,7 +115,7 @@ async fn slow_renewals_count_from_their_start() {
     let replica = Replica::start(client, &clock, "a");
     let start = clock.instant();
     let term = replica.leadership.lead().await;
-    // Renewals start at 2 s, 5 s, 8 s, …: the next one as soon as the last is answered.
+    // Renewals start at 2 s, 5 s, 8 s, …: each as soon as the one before is answered.
     clock.sleep_until(start + secs(6)).await;
     down.store(true, Ordering::Relaxed);
     term.lost().await;
@@ -210,7 +210,7 @@ async fn the_lease_of_a_dead_leader_that_is_deleted_is_made_again_by_a_standby()
     let b = Replica::start(server.client("b"), &clock, "b");
     clock.sleep(secs(10)).await;
     server.delete();
-    // The watch told of it, so the lease duration counts from the deletion.
+    // The watch reported the deletion, so the lease duration counts from there.
     assert_eq!(elapsed(&clock, b.leadership.lead()).await, secs(15));
 }
 
@@ -227,7 +227,7 @@ async fn a_restart_under_the_same_identity_leads_at_once() {
 #[tokio::test(start_paused = true)]
 async fn of_two_that_race_for_a_lease_one_leads() {
     let (server, clock) = (Server::default(), clock());
-    // Both look before either writes.
+    // Both read before either writes.
     let slow = |call: &Call| Fate {
         before: if call.verb == "get" { secs(0) } else { secs(1) },
         ..Fate::default()
@@ -237,7 +237,7 @@ async fn of_two_that_race_for_a_lease_one_leads() {
     clock.sleep(Duration::from_millis(1001)).await;
     let leaders = [&a, &b].map(|replica| replica.leadership.current().is_some());
     assert!(leaders[0] != leaders[1], "{leaders:?}");
-    // The loser looked again at once.
+    // The loser read again at once.
     assert_eq!(a.leadership.holder(), b.leadership.holder());
     assert_eq!(a.leadership.last_error(), None);
     assert_eq!(b.leadership.last_error(), None);

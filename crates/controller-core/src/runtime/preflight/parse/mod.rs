@@ -1,4 +1,4 @@
-//! From the answers of the API server to facts.
+//! Turns answers of the API server into facts.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::clock::saturating_add;
 use crate::controller::Query;
 use crate::runtime::ServerVersion;
 
-/// What k3s says of its arguments on each node.
+/// The node annotation in which k3s keeps its arguments.
 const K3S_ARGUMENTS: &str = "k3s.io/node-args";
 
 pub(super) fn read_version(body: &[u8]) -> Read<Version> {
@@ -25,8 +25,8 @@ pub(super) fn read_version(body: &[u8]) -> Read<Version> {
     })
 }
 
-/// How far our clock is ahead of the API server's, at least. Ours said `before` when the request went and `after` when its
-/// answer came; the API server's said `date`, without its fraction, in between.
+/// Lower bound of how far our clock is ahead of the API server's. Our clock read `before` when the request was sent and
+/// `after` when the answer came; the API server's read `date`, without its fraction, in between.
 pub(super) fn ahead(before: Timestamp, after: Timestamp, date: Timestamp) -> SignedDuration {
     let latest = saturating_add(date, Duration::from_secs(1));
     if before > latest {
@@ -38,7 +38,7 @@ pub(super) fn ahead(before: Timestamp, after: Timestamp, date: Timestamp) -> Sig
     }
 }
 
-/// When kube-controller-manager wrote the fields of an object, if it did.
+/// When kube-controller-manager wrote the fields of an object; `None` if it did not.
 pub(super) fn written(fields: &Fields, plural: &str, mut object: Value) -> Option<Trace> {
     let metadata: ObjectMeta = serde_json::from_value(object.get_mut("metadata")?.take()).ok()?;
     let entry = metadata.managed_fields.iter().flatten().find(|entry| {
@@ -55,7 +55,7 @@ pub(super) fn written(fields: &Fields, plural: &str, mut object: Value) -> Optio
         is_alone &= others.count() == 0;
         owned = owned.get(field)?;
     }
-    // The time is that of the last change of any field in the entry.
+    // The entry's time is that of its last changed field, whichever that was.
     let at = if is_alone {
         entry.time.as_ref()?.0
     } else {
@@ -72,7 +72,7 @@ pub(super) fn written(fields: &Fields, plural: &str, mut object: Value) -> Optio
     })
 }
 
-/// When an event was told last, if it is not one of ours, which have no such source.
+/// When `component` last reported an event. Our own events have no such source.
 pub(super) fn told(component: &str, event: &Value) -> Option<Trace> {
     if text(event, "/deprecatedSource/component") != component {
         return None;
@@ -128,7 +128,7 @@ pub(super) fn manager_of_pod(pod: &Value) -> Option<(String, Manager)> {
     Some((name, manager))
 }
 
-/// That in the process of k3s on a node.
+/// The kube-controller-manager in the k3s process of a node.
 pub(super) fn manager_of_k3s(node: &Node) -> Option<Manager> {
     let arguments = node.annotations.get(K3S_ARGUMENTS)?;
     let arguments: Vec<String> = serde_json::from_str(arguments).ok()?;
