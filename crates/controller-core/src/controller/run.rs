@@ -145,9 +145,9 @@ impl<C: Controller> Driver<C> {
     }
 
     /// What `cx` computes from the state and the stores, for metrics.
-    pub fn scrape<T>(&self, cx: impl FnOnce(&C::State, &C::Stores) -> T) -> T {
+    pub fn scrape<T>(&self, read: impl FnOnce(&C::State, &C::Stores) -> T) -> T {
         let event_loop = self.event_loop.lock();
-        cx(event_loop.state(), event_loop.stores())
+        read(event_loop.state(), event_loop.stores())
     }
 
     /// How many keys of the queue with this index come back at a set time, for metrics.
