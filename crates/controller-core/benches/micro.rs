@@ -97,8 +97,8 @@ impl Bench {
             uptime: Duration::ZERO,
         };
         let mut event_loop = Loop::new(Arc::clone(&idle), [None], false);
-        event_loop.observe(LoopEvent::Synced, now);
-        event_loop.observe(LoopEvent::Leading(true), now);
+        event_loop.on_event(LoopEvent::Synced, now);
+        event_loop.on_event(LoopEvent::Leading(true), now);
         Self {
             idle,
             event_loop,
@@ -109,7 +109,7 @@ impl Bench {
     fn wake(&mut self, key: ObjectKey, wake: Requeue) {
         self.idle.0.lock().push((key, wake));
         let something = LoopEvent::Watching("objects", true);
-        self.event_loop.observe(something, self.now);
+        self.event_loop.on_event(something, self.now);
     }
 }
 

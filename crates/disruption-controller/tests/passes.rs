@@ -71,8 +71,8 @@ impl Rig {
         pdbs.restart();
         all.deliver(&mut event_loop, now);
         pdbs.deliver(&mut event_loop, now);
-        event_loop.observe(LoopEvent::Synced, now);
-        event_loop.observe(LoopEvent::Leading(true), now);
+        event_loop.on_event(LoopEvent::Synced, now);
+        event_loop.on_event(LoopEvent::Leading(true), now);
         Self {
             pods: all,
             pdbs,

@@ -92,7 +92,7 @@ pub fn learn(asked: Gates, pass: &Pass<ResourceClaimController>) -> Result<Expla
     let mut answers = Answers::of(pass);
     let gates = answers.gates(asked)?;
     if !answers.open.is_empty() {
-        return Ok(Explained::Ask(answers.open));
+        return Ok(Explained::Queries(answers.open));
     }
     warn(asked, gates);
     Ok(Explained::Text(gates))

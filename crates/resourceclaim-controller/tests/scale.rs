@@ -95,8 +95,8 @@ impl Rig {
             watch.restart();
             watch.deliver(&mut event_loop, NOW);
         }
-        event_loop.observe(LoopEvent::Synced, NOW);
-        event_loop.observe(LoopEvent::Leading(true), NOW);
+        event_loop.on_event(LoopEvent::Synced, NOW);
+        event_loop.on_event(LoopEvent::Leading(true), NOW);
         Self {
             server,
             pods: (pods, 0),

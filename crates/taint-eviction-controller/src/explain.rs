@@ -25,7 +25,7 @@ pub fn explain(
 ) -> Explanation<TaintEvictionController> {
     let query = Query::Pod(key.clone());
     let pod = match pass.answer(&query).map(|reply| &reply.value) {
-        None => return Ok(Explained::Ask(vec![query])),
+        None => return Ok(Explained::Queries(vec![query])),
         Some(Ok(Answer::Pod(Some(pod)))) => pod,
         Some(Err(failed)) if !failed.is_gone() => return Err(failed.clone().into()),
         Some(_) => return Err(format!("no pod {key}, or it is bound to no node").into()),
@@ -33,7 +33,7 @@ pub fn explain(
     let name = Arc::clone(&pod.node);
     let query = Query::Node { name, change: 0 };
     let Some(reply) = pass.answer(&query) else {
-        return Ok(Explained::Ask(vec![query]));
+        return Ok(Explained::Queries(vec![query]));
     };
     let taints = match &reply.value {
         Ok(Answer::Node(taints)) => &taints[..],

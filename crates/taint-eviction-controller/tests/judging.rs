@@ -66,12 +66,12 @@ fn the_first_toleration_that_compares_is_warned_of(#[case] gates: Option<&str>, 
         );
     }
     while pods.deliver(&mut event_loop, NOW) {}
-    event_loop.observe(LoopEvent::Synced, NOW);
-    assert!(event_loop.take_told().is_empty());
+    event_loop.on_event(LoopEvent::Synced, NOW);
+    assert!(event_loop.take_notifications().is_empty());
     for leads in [true, false, true] {
-        event_loop.observe(LoopEvent::Leading(leads), NOW);
+        event_loop.on_event(LoopEvent::Leading(leads), NOW);
     }
-    let told = event_loop.take_told();
+    let told = event_loop.take_notifications();
     let compares = Event::Compares(ObjectKey::namespaced("ns", "q"));
     let is_such = |told: &&Notification<_>| matches!(told, Notification::Event(event) if *event == compares);
     assert_eq!(
@@ -108,7 +108,7 @@ fn nodes_are_judged_before_pods() {
     pods.restart();
     nodes.restart();
     nodes.deliver(&mut event_loop, NOW);
-    event_loop.observe(LoopEvent::Synced, NOW);
+    event_loop.on_event(LoopEvent::Synced, NOW);
     // Judging sends nothing.
     event_loop.poll(NOW, &NoPermits);
     // The pods come first, and their node changes after that.

@@ -16,7 +16,7 @@ pub fn explain(
 ) -> Explanation<TtlAfterFinishedController> {
     let query = Query::Job(key.clone());
     let Some(reply) = pass.answer(&query) else {
-        return Ok(Explained::Ask(vec![query]));
+        return Ok(Explained::Queries(vec![query]));
     };
     match &reply.value {
         Ok(Answer::Job(Some(fresh))) => Ok(Explained::Text(explanation(&fresh.view, reply))),

@@ -25,8 +25,8 @@ impl World {
         let event_loop = Loop::new(Arc::new(controller), [None], false);
         let mut world = Self { jobs, event_loop };
         world.jobs.deliver(&mut world.event_loop, NOW);
-        world.event_loop.observe(LoopEvent::Synced, NOW);
-        world.event_loop.observe(LoopEvent::Leading(true), NOW);
+        world.event_loop.on_event(LoopEvent::Synced, NOW);
+        world.event_loop.on_event(LoopEvent::Leading(true), NOW);
         world
     }
 
@@ -53,7 +53,7 @@ impl World {
     /// Whether the Job is to be judged, and how many Jobs wait for their expiry.
     fn woken(&self) -> (bool, usize) {
         (
-            self.event_loop.is_woken(&key(), NOW),
+            self.event_loop.is_queued(&key(), NOW),
             self.event_loop.scheduled(0),
         )
     }
@@ -97,11 +97,11 @@ fn a_standby_waits_for_no_job() {
     let mut world = World::leading();
     world.tell(1);
     world.judge();
-    world.event_loop.observe(LoopEvent::Leading(false), NOW);
+    world.event_loop.on_event(LoopEvent::Leading(false), NOW);
     assert_eq!(world.woken(), (false, 0));
     world.tell(2);
     assert_eq!(world.woken(), (false, 0));
-    world.event_loop.observe(LoopEvent::Leading(true), NOW);
+    world.event_loop.on_event(LoopEvent::Leading(true), NOW);
     assert_eq!(world.woken(), (true, 0));
 }
 

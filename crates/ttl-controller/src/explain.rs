@@ -11,7 +11,7 @@ use crate::view::NodeView;
 /// Explains the node `only`, or all nodes, once they are listed.
 pub fn explain(pass: &Pass<TtlController>, only: Option<&str>) -> Explanation<TtlController> {
     Ok(match listing(pass)? {
-        Explained::Ask(queries) => Explained::Ask(queries),
+        Explained::Queries(queries) => Explained::Queries(queries),
         Explained::Text(nodes) => Explained::Text(explanation(nodes, only)?),
     })
 }

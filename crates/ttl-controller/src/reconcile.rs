@@ -154,7 +154,7 @@ impl TtlController {
     fn next_of_removal(&self, cx: &Context<'_, Self>) -> Action<Self> {
         let is_done = self.remove && cx.state.left.is_empty() && cx.state.ended.is_none();
         match is_done.then(|| listing(cx.pass)) {
-            Some(Ok(Explained::Ask(queries))) => Action::Read(queries),
+            Some(Ok(Explained::Queries(queries))) => Action::Read(queries),
             Some(Ok(Explained::Text(nodes))) => {
                 let mut nodes = nodes.iter();
                 if cx.state.planned || nodes.all(|node| node.annotation == Annotation::Missing) {

@@ -40,7 +40,7 @@ pub fn listing(pass: &Pass<TtlController>) -> Result<Explained<Query, Vec<&NodeV
     let mut query = Query::Page(None);
     loop {
         let Some(reply) = pass.answer(&query) else {
-            return Ok(Explained::Ask(vec![query]));
+            return Ok(Explained::Queries(vec![query]));
         };
         let Answer { page, .. } = reply.value.as_ref().map_err(Clone::clone)?;
         nodes.extend(page.items.iter().map(|node| &node.view));

@@ -220,8 +220,8 @@ fn removal_goes_on_while_a_fresh_list_shows_an_annotation_that_the_cache_does_no
         let mut event_loop = Loop::new(Arc::new(cluster.controller()), [None], false);
         cluster.nodes.restart();
         cluster.nodes.deliver(&mut event_loop, NOW);
-        event_loop.observe(LoopEvent::Synced, NOW);
-        event_loop.observe(LoopEvent::Leading(true), NOW);
+        event_loop.on_event(LoopEvent::Synced, NOW);
+        event_loop.on_event(LoopEvent::Leading(true), NOW);
         // The watch has not shown the node yet.
         cluster.add(0, &annotation);
         for effect in event_loop.poll(NOW, &Unlimited).effects {

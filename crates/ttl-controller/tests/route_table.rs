@@ -34,8 +34,8 @@ fn woken(others: usize, old: Option<Annotation>, new: Option<Annotation>) -> (bo
     let mut event_loop = Loop::new(Arc::new(controller), [None], false);
     nodes.restart();
     nodes.deliver(&mut event_loop, NOW);
-    event_loop.observe(LoopEvent::Synced, NOW);
-    event_loop.observe(LoopEvent::Leading(true), NOW);
+    event_loop.on_event(LoopEvent::Synced, NOW);
+    event_loop.on_event(LoopEvent::Leading(true), NOW);
     while event_loop.poll(NOW, &Unlimited).again == Some(Duration::ZERO) {}
     match new {
         Some(new) => {
@@ -44,7 +44,7 @@ fn woken(others: usize, old: Option<Annotation>, new: Option<Annotation>) -> (bo
         None => nodes.delete(&ObjectKey::cluster("node-1")),
     }
     nodes.deliver(&mut event_loop, NOW);
-    let woken = |name: &str| event_loop.is_woken(&Key::Node(ObjectKey::cluster(name)), NOW);
+    let woken = |name: &str| event_loop.is_queued(&Key::Node(ObjectKey::cluster(name)), NOW);
     (woken("node-1"), woken("node-2"))
 }
 
@@ -76,7 +76,7 @@ fn a_node_that_went_is_counted() {
     let mut event_loop = Loop::new(Arc::new(controller), [None], false);
     nodes.restart();
     nodes.deliver(&mut event_loop, NOW);
-    event_loop.observe(LoopEvent::Synced, NOW);
+    event_loop.on_event(LoopEvent::Synced, NOW);
     assert_eq!(event_loop.state().step.unwrap().ttl_seconds(), 15);
     nodes.delete(&ObjectKey::cluster("node-0"));
     nodes.deliver(&mut event_loop, NOW);

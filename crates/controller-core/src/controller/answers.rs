@@ -68,13 +68,13 @@ impl<C: Controller> Loop<C> {
             steps: steps.iter(),
             is_overtaken: &mut is_overtaken,
         };
-        self.reading(&query, phase, now);
+        self.refresh_cache(&query, phase, now);
         let keys = self.requests.answered(id, &query);
         let failed = reply.value.as_ref().err();
         let ask = RequestOf::Query(query.clone());
         let failed = failed.filter(|failed| self.controller.is_failure(&ask, failed));
         if !is_overtaken {
-            self.learn(asker, ResultOf::Answer(&query, &reply), now);
+            self.on_result(asker, ResultOf::Answer(&query, &reply), now);
         }
         for key in keys {
             let pass = self.passes.get_mut(&key);
@@ -118,8 +118,8 @@ impl<C: Controller> Loop<C> {
             Outcome::Failed(failed) if failed.fate_unknown() => Phase::Unknown,
             Outcome::Failed(_) | Outcome::Planned => Phase::Refused,
         };
-        let is_pending = self.mutate(id, &write, phase, now);
-        self.learn(key, ResultOf::Outcome(&write, &outcome), now);
+        let is_pending = self.apply_to_cache(id, &write, phase, now);
+        self.on_result(key, ResultOf::Outcome(&write, &outcome), now);
         if let Outcome::Accepted(accepted) = &outcome {
             let description = Description::of(&write);
             self.told
@@ -150,14 +150,14 @@ impl<C: Controller> Loop<C> {
     /// Finds accepted writes that the watch has not shown in time: their fate is unknown.
     pub(super) fn find_overdue(&mut self, now: Now) {
         while let Some((id, write)) = self.requests.awaited.pop_overdue(now.uptime) {
-            if self.mutate(id, &write, Phase::Overdue, now) {
-                self.observe(LoopEvent::Overdue(&write), now);
+            if self.apply_to_cache(id, &write, Phase::Overdue, now) {
+                self.on_event(LoopEvent::Overdue(&write), now);
             }
         }
     }
 
     /// What `reconcile` returns for `key` in a new pass whose queries `answer` answers at once; for tests.
-    pub fn next_answered(
+    pub fn action_answered(
         &self,
         key: &C::Key,
         now: Now,
@@ -165,7 +165,7 @@ impl<C: Controller> Loop<C> {
     ) -> Action<C> {
         let mut pass = Pass::default();
         loop {
-            let step = self.next(key, &pass, now);
+            let step = self.reconcile(key, &pass, now);
             let Action::Read(queries) = &step else {
                 return step;
             };

@@ -114,7 +114,7 @@ impl<C: Controller> Loop<C> {
     }
 
     /// Calls `reconcile` for `key` in this pass.
-    pub(super) fn next(&self, key: &C::Key, pass: &Pass<C>, now: Now) -> Action<C> {
+    pub(super) fn reconcile(&self, key: &C::Key, pass: &Pass<C>, now: Now) -> Action<C> {
         let cx = Context {
             state: &self.state,
             stores: &self.stores,
@@ -156,7 +156,7 @@ impl<C: Controller> Loop<C> {
     }
 
     /// Handles everything but changes of objects and ends of requests.
-    pub fn observe(&mut self, observed: LoopEvent<'_, C>, now: Now) {
+    pub fn on_event(&mut self, observed: LoopEvent<'_, C>, now: Now) {
         match observed {
             LoopEvent::Synced if self.stage == Stage::Starting => self.stage = Stage::Working,
             LoopEvent::Leading(leading) => self.lead(leading, now),
@@ -182,7 +182,7 @@ impl<C: Controller> Loop<C> {
             if let Some(pass) = self.passes.remove(&key) {
                 self.end(&key, pass);
                 // The next term continues with the key.
-                self.wake_key(key, Requeue::Now, now);
+                self.requeue_key(key, Requeue::Now, now);
             }
         }
         self.forget_the_ended();
@@ -228,7 +228,7 @@ impl<C: Controller> Loop<C> {
         if self.stage != Stage::Starting {
             self.find_overdue(now);
             while let Some(key) = self.plans.pop_review(now.uptime) {
-                self.wake(vec![(key, Requeue::Now)], now);
+                self.requeue(vec![(key, Requeue::Now)], now);
             }
             self.answers.forget_before(now.uptime);
             self.expire(now);
@@ -238,7 +238,7 @@ impl<C: Controller> Loop<C> {
         }
         Polled {
             effects: std::mem::take(&mut self.effects),
-            told: self.take_told(),
+            told: self.take_notifications(),
             again,
         }
     }
@@ -268,7 +268,7 @@ impl<C: Controller> Loop<C> {
     }
 
     /// Takes the notifications to emit.
-    pub fn take_told(&mut self) -> Vec<Notification<C>> {
+    pub fn take_notifications(&mut self) -> Vec<Notification<C>> {
         std::mem::take(&mut self.told)
     }
 
@@ -336,13 +336,13 @@ impl<C: Controller> Loop<C> {
         (&mut self.queues[index], seats)
     }
 
-    pub(super) fn wake(&mut self, requeues: Vec<(C::Key, Requeue)>, now: Now) {
+    pub(super) fn requeue(&mut self, requeues: Vec<(C::Key, Requeue)>, now: Now) {
         for (key, wake) in requeues {
-            self.wake_key(key, wake, now);
+            self.requeue_key(key, wake, now);
         }
     }
 
-    pub(super) fn wake_key(&mut self, key: C::Key, wake: Requeue, now: Now) {
+    pub(super) fn requeue_key(&mut self, key: C::Key, wake: Requeue, now: Now) {
         self.woken |= wake != Requeue::Cancel;
         if matches!(wake, Requeue::Now | Requeue::Reset)
             && let Some(pass) = self.passes.get_mut(&key)
@@ -353,15 +353,15 @@ impl<C: Controller> Loop<C> {
             self.runnable.push_back(key.clone());
         }
         let (queue, seats) = self.seated(&key);
-        queue.wake(key, wake, now, &seats);
+        queue.requeue(key, wake, now, &seats);
     }
 
-    pub(super) fn learn(&mut self, key: &C::Key, result: ResultOf<'_, C>, now: Now) {
+    pub(super) fn on_result(&mut self, key: &C::Key, result: ResultOf<'_, C>, now: Now) {
         self.with(now, |controller, cx| controller.on_result(cx, key, result));
     }
 
     /// Applies this phase of the write to the cache; returns whether the watch has yet to show the write.
-    pub(super) fn mutate(&mut self, id: u64, write: &C::Write, phase: Phase<'_>, now: Now) -> bool {
+    pub(super) fn apply_to_cache(&mut self, id: u64, write: &C::Write, phase: Phase<'_>, now: Now) -> bool {
         let controller = Arc::clone(&self.controller);
         let mut mutation = CacheWrite {
             id,
@@ -375,7 +375,7 @@ impl<C: Controller> Loop<C> {
     }
 
     /// Applies a query, which is being sent or is answered, to the cache.
-    pub(super) fn reading(&mut self, query: &C::Query, phase: ReadPhase<'_, C>, now: Now) {
+    pub(super) fn refresh_cache(&mut self, query: &C::Query, phase: ReadPhase<'_, C>, now: Now) {
         let mut reading = CacheRead {
             phase,
             event_loop: self,
@@ -398,7 +398,7 @@ impl<C: Controller> Loop<C> {
         if self.leading {
             self.told.extend(events.into_iter().map(Notification::Event));
         }
-        self.wake(requeues, now);
+        self.requeue(requeues, now);
         result
     }
 }

@@ -15,7 +15,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Explained<Q, T = String> {
     /// It needs the answers to these queries.
-    Ask(Vec<Q>),
+    Queries(Vec<Q>),
     /// It is complete.
     Text(T),
 }
@@ -36,7 +36,7 @@ pub async fn explain<C: Controller, T>(
     loop {
         let queries = match explain(&pass, now())? {
             Explained::Text(text) => return Ok(text),
-            Explained::Ask(queries) => queries,
+            Explained::Queries(queries) => queries,
         };
         for query in queries {
             let asked = now();

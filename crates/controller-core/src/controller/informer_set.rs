@@ -119,7 +119,7 @@ async fn tell_health<C: Controller>(
             state.watching()
         };
         if std::mem::replace(&mut told, stands) != stands {
-            driver.act(|event_loop, now| event_loop.observe(LoopEvent::Watching(resource, stands), now));
+            driver.act(|event_loop, now| event_loop.on_event(LoopEvent::Watching(resource, stands), now));
         }
         if state.changed().await.is_err() {
             // The informer is gone, and with it the process.

@@ -68,16 +68,16 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         }
     }
 
-    pub(super) fn wake(&mut self, key: K, wake: Requeue, now: Now, seats: &impl Seats<K>) {
+    pub(super) fn requeue(&mut self, key: K, wake: Requeue, now: Now, seats: &impl Seats<K>) {
         match wake {
             Requeue::Now => {
                 self.add_due(now, seats);
-                self.wake_now(key, now, seats);
+                self.enqueue(key, now, seats);
             }
             Requeue::Reset => {
                 self.delays.remove(&key);
                 self.forget(&key, seats);
-                self.wake(key, Requeue::Now, now, seats);
+                self.requeue(key, Requeue::Now, now, seats);
             }
             Requeue::After(wait) => self.delay(key, wait, now),
             Requeue::At(at) => self.schedule(key, at),
@@ -91,7 +91,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         }
     }
 
-    fn wake_now(&mut self, key: K, now: Now, seats: &impl Seats<K>) {
+    fn enqueue(&mut self, key: K, now: Now, seats: &impl Seats<K>) {
         if self.queue.order == Order::Fifo || self.dirty.contains_key(&key) {
             return self.add(&key, now, seats);
         }
@@ -104,7 +104,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
     /// Adds keys whose time has come, ahead of those that are enqueued from now on.
     fn add_due(&mut self, now: Now, seats: &impl Seats<K>) {
         while let Some(key) = self.delays.pop_due(now.uptime) {
-            self.wake_now(key, now, seats);
+            self.enqueue(key, now, seats);
         }
         while self.queue.order == Order::Fifo
             && let Some(key) = self.timers.pop_due(now.wall)
@@ -342,7 +342,7 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
     }
 
     /// Returns whether `key` is due or queued.
-    pub(super) fn is_woken(&self, key: &K, now: Now) -> bool {
+    pub(super) fn is_queued(&self, key: &K, now: Now) -> bool {
         let due = self.timers.get(key).is_some_and(|at| at <= now.wall);
         due || self.dirty.contains_key(key)
     }

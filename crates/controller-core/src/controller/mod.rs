@@ -129,7 +129,7 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
     }
 
     /// Handles everything but changes of objects.
-    fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>);
+    fn on_event(&self, cx: &mut ContextMut<'_, Self>, event: LoopEvent<'_, Self>);
 
     /// The one thing to do for `key` now. Changes nothing, and is called again after every effect.
     fn reconcile(&self, cx: &Context<'_, Self>, key: &Self::Key) -> Action<Self>;

@@ -70,7 +70,7 @@ impl<C: Controller> Loop<C> {
         pass.is_runnable = false;
         self.requests.slots.leave(&mut pass.slots);
         loop {
-            let step = self.next(&key, &pass, now);
+            let step = self.reconcile(&key, &pass, now);
             let rank = match (pass.writes(), &step) {
                 (0, Action::Read(_)) => Rank::Reads,
                 (0, _) => Rank::Writes,
@@ -86,7 +86,7 @@ impl<C: Controller> Loop<C> {
                 _ if pass.effects >= MOST_EFFECTS => return self.get_nowhere(&key, pass, now),
                 Action::Remember(note) => {
                     pass.effects += 1;
-                    self.learn(&key, ResultOf::Remembered(note), now);
+                    self.on_result(&key, ResultOf::Remembered(note), now);
                     Progress::Went
                 }
                 Action::Read(queries) => self.read(&key, &mut pass, queries, turn, now, limit),
@@ -204,7 +204,7 @@ impl<C: Controller> Loop<C> {
                     self.requests.slots.take(slot, &mut pass.slots);
                 }
                 let mut steps = Vec::new();
-                self.reading(&query, ReadPhase::Sent(&mut steps), now);
+                self.refresh_cache(&query, ReadPhase::Sent(&mut steps), now);
                 self.send(key, pass, RequestOf::Query(query.clone()), steps, now);
             }
             pass.effects += 1;
@@ -252,7 +252,7 @@ impl<C: Controller> Loop<C> {
                 return Progress::Lacks;
             }
             self.requests.slots.take(slot, &mut pass.slots);
-            self.mutate(0, &write, Phase::Begins, now);
+            self.apply_to_cache(0, &write, Phase::Begins, now);
             self.send(key, pass, RequestOf::Write(write.clone()), Vec::new(), now);
             pass.effects += 1;
             pass.sending.push(write);
@@ -268,13 +268,13 @@ impl<C: Controller> Loop<C> {
             let planned = Notification::Planned(key.clone(), write.object(), Description::of(&write));
             self.told.push(planned);
         }
-        self.learn(key, ResultOf::Outcome(&write, &Outcome::Planned), now);
+        self.on_result(key, ResultOf::Outcome(&write, &Outcome::Planned), now);
         pass.ended(write, Outcome::Planned);
         pass.effects += 1;
     }
 
     fn send(&mut self, key: &C::Key, pass: &Pass<C>, ask: RequestOf<C>, steps: Vec<u64>, now: Now) {
-        self.learn(key, ResultOf::Sent(&ask), now);
+        self.on_result(key, ResultOf::Sent(&ask), now);
         let attempt = self.queue(key).num_requeues(key);
         let waited = pass.lacks_since.map(|since| now.uptime.saturating_sub(since));
         let id = self.requests.send(InFlight {
@@ -302,7 +302,7 @@ impl<C: Controller> Loop<C> {
         } else {
             self.succeed(key, pass, now);
         }
-        self.wake(requeues, now);
+        self.requeue(requeues, now);
     }
 
     /// Ends a pass as failed, although none of its requests failed.

@@ -168,7 +168,7 @@ impl<C: Controller> Driver<C> {
         let (told, is_woken) = {
             let mut event_loop = self.event_loop.lock();
             act(&mut event_loop, now);
-            (event_loop.take_told(), event_loop.take_woken())
+            (event_loop.take_notifications(), event_loop.take_woken())
         };
         self.tell(told);
         is_woken
@@ -189,7 +189,7 @@ impl<C: Controller> Driver<C> {
         leadership: &Leadership,
         shutdown: &Shutdown,
     ) -> Result<(), Failure> {
-        self.hear(|event_loop, now| event_loop.observe(LoopEvent::Synced, now));
+        self.hear(|event_loop, now| event_loop.on_event(LoopEvent::Synced, now));
         let mut term: Option<Term> = None;
         let mut draining = false;
         let mut resynced = self.clock.instant();
@@ -202,7 +202,7 @@ impl<C: Controller> Driver<C> {
             if term.as_ref().is_some_and(|term| !term.is_valid()) {
                 term = None;
                 term_over.set(over(None));
-                self.hear(|event_loop, now| event_loop.observe(LoopEvent::Leading(false), now));
+                self.hear(|event_loop, now| event_loop.on_event(LoopEvent::Leading(false), now));
             }
             let (polled, is_drained, finished) = {
                 let mut event_loop = self.event_loop.lock();
@@ -241,7 +241,7 @@ impl<C: Controller> Driver<C> {
                     term_over.set(over(Some(next.clone())));
                     term = Some(next);
                     resynced = self.clock.instant();
-                    self.hear(|event_loop, now| event_loop.observe(LoopEvent::Leading(true), now));
+                    self.hear(|event_loop, now| event_loop.on_event(LoopEvent::Leading(true), now));
                 }
                 Some((id, completed)) = in_flight.next() => {
                     self.hear(|event_loop, now| event_loop.completed(id, completed, now));
@@ -250,7 +250,7 @@ impl<C: Controller> Driver<C> {
                 () = &mut timer, if wait.is_some() => {
                     if term.is_some() && resynced.elapsed() >= RESYNC_EVERY {
                         resynced = self.clock.instant();
-                        self.hear(|event_loop, now| event_loop.observe(LoopEvent::Resync, now));
+                        self.hear(|event_loop, now| event_loop.on_event(LoopEvent::Resync, now));
                     }
                 }
             }

@@ -57,7 +57,7 @@ fn caches_that_are_full_after_a_drain_has_begun_start_nothing() {
     rig.lead(true);
     rig.wake("a");
     rig.event_loop.drain();
-    rig.event_loop.observe(LoopEvent::Synced, rig.now);
+    rig.event_loop.on_event(LoopEvent::Synced, rig.now);
     assert_eq!(rig.turn(), NOTHING);
     assert!(rig.event_loop.is_drained());
 }

@@ -35,8 +35,8 @@ fn started(lamps: &mut Resource<Dimmer, Lamp>, now: Now) -> Loop<Dimmer> {
     let mut event_loop = Loop::new(Arc::new(Dimmer), [None], false);
     lamps.restart();
     lamps.deliver(&mut event_loop, now);
-    event_loop.observe(LoopEvent::Synced, now);
-    event_loop.observe(LoopEvent::Leading(true), now);
+    event_loop.on_event(LoopEvent::Synced, now);
+    event_loop.on_event(LoopEvent::Leading(true), now);
     event_loop
 }
 
@@ -329,11 +329,11 @@ fn a_write_that_was_on_its_way_in_a_crash_is_made_again() {
 fn a_lost_term_leaves_the_object_unknown_and_the_next_one_resumes() {
     let mut world = World::with_lamp(2);
     world.turn();
-    world.event_loop.observe(LoopEvent::Leading(false), world.now);
+    world.event_loop.on_event(LoopEvent::Leading(false), world.now);
     world.complete(Completed::Wrote(Err(failed(NO_ANSWER))));
     assert_eq!(world.freshness(), Freshness::Unknown);
     assert_eq!(world.after(60 * SECOND), NOTHING);
-    world.event_loop.observe(LoopEvent::Leading(true), world.now);
+    world.event_loop.on_event(LoopEvent::Leading(true), world.now);
     assert_eq!(world.turn(), NOTHING);
     world.read();
     assert_eq!(world.turn(), [1]);
@@ -344,7 +344,7 @@ fn what_was_written_is_told_by_its_event_and_its_description() {
     let mut world = World::with_lamp(1);
     world.turn();
     world.accept();
-    let told = world.event_loop.take_told();
+    let told = world.event_loop.take_notifications();
     let told: Vec<_> = told
         .iter()
         .map(|told| match told {
@@ -368,7 +368,7 @@ fn a_read_of_the_last_term_that_comes_after_a_lost_write_of_this_one_changes_not
     let found = observed(&world.lamps.objects()[&lamp()]);
     let old = world.in_flight.remove(0);
     for leading in [false, true] {
-        world.event_loop.observe(LoopEvent::Leading(leading), world.now);
+        world.event_loop.on_event(LoopEvent::Leading(leading), world.now);
     }
     assert_eq!(world.turn(), NOTHING, "the query is sent again");
     world.read();

@@ -54,7 +54,7 @@ enum Event {
     /// `reconcile` was called for a pass for the last time.
     Ends(Text),
     /// This many results had come by then.
-    ResultOf(usize),
+    Result(usize),
 }
 
 #[derive(Default)]
@@ -87,7 +87,7 @@ fn next(shared: &Mutex<Shared>, seen: &Seen<'_>) -> Action<Scripted> {
         .get(seen.key)
         .and_then(|writes| writes.first().copied());
     let is_refused = |write: &Text| matches!(seen.outcome(write), Some(Outcome::Failed(_)));
-    shared.events.push(Event::ResultOf(seen.state.len()));
+    shared.events.push(Event::Result(seen.state.len()));
     shared.events.push(match wish {
         Some(write) if !is_refused(&write) => Event::Wants(seen.key),
         _ => Event::Ends(seen.key),
@@ -190,7 +190,7 @@ impl World {
             .extend(std::iter::repeat_n(self.rig.now.uptime, sent));
         let result = self.rig.result().to_vec();
         let mut events = std::mem::take(&mut self.shared.lock().events);
-        events.push(Event::ResultOf(result.len()));
+        events.push(Event::Result(result.len()));
         let mut asked = "";
         for event in events {
             match event {
@@ -208,7 +208,7 @@ impl World {
                     self.line.retain(|(waiting, _)| *waiting != key);
                     self.writers.retain(|writer| *writer != key);
                 }
-                Event::ResultOf(count) => {
+                Event::Result(count) => {
                     for text in &result[self.result..count] {
                         if let Some(write) = text.strip_prefix("writes ") {
                             self.was_sent(asked, write);

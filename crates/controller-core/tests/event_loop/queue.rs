@@ -125,7 +125,7 @@ fn nothing_is_asked_before_the_caches_are_full() {
     rig.woken("a");
     assert_eq!(rig.asked(), NOTHING);
     assert_eq!(rig.again, None);
-    rig.event_loop.observe(LoopEvent::Synced, rig.now);
+    rig.event_loop.on_event(LoopEvent::Synced, rig.now);
     rig.turn();
     assert_eq!(rig.asked(), ["a"]);
 }

@@ -90,7 +90,7 @@ impl Setup {
     pub(crate) fn rig(self, next: impl Fn(&Seen<'_>) -> Action<Scripted> + Send + Sync + 'static) -> Rig {
         let leading = self.leading;
         let mut rig = self.unsynced(next);
-        rig.event_loop.observe(LoopEvent::Synced, rig.now);
+        rig.event_loop.on_event(LoopEvent::Synced, rig.now);
         if leading {
             rig.lead(true);
         }
@@ -228,11 +228,11 @@ impl Rig {
 
     pub(crate) fn change(&mut self) {
         self.event_loop
-            .observe(LoopEvent::Watching("objects", true), self.now);
+            .on_event(LoopEvent::Watching("objects", true), self.now);
     }
 
     pub(crate) fn lead(&mut self, leading: bool) {
-        self.event_loop.observe(LoopEvent::Leading(leading), self.now);
+        self.event_loop.on_event(LoopEvent::Leading(leading), self.now);
     }
 
     /// Answers the query in flight.
@@ -295,7 +295,7 @@ impl Rig {
 
     /// The notifications since the last call.
     pub(crate) fn told(&mut self) -> Vec<String> {
-        let told = self.event_loop.take_told();
+        let told = self.event_loop.take_notifications();
         self.told.extend(told.iter().map(told_text));
         std::mem::take(&mut self.told)
     }

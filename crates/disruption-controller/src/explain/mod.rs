@@ -71,7 +71,7 @@ pub fn explain(
 ) -> Result<Explained<Query>, Failure> {
     match explanation(pass, key, now) {
         Ok(explanation) => Ok(Explained::Text(explanation.to_string())),
-        Err(Missing::Answers(queries)) => Ok(Explained::Ask(queries)),
+        Err(Missing::Answers(queries)) => Ok(Explained::Queries(queries)),
         Err(Missing::Failed(failure)) => Err(failure),
     }
 }

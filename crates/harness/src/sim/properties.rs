@@ -11,13 +11,13 @@ use super::run::Sim;
 impl<M: Model> Sim<M> {
     pub(super) fn steps(&self) -> Vec<(KeyOf<M>, Action<M::Controller>)> {
         let keys = self.model.keys().into_iter();
-        keys.map(|key| (key.clone(), self.event_loop.next_of(&key, self.now)))
+        keys.map(|key| (key.clone(), self.event_loop.action_of(&key, self.now)))
             .collect()
     }
 
     pub(super) fn assert_woken(&mut self, before: &[(KeyOf<M>, Action<M::Controller>)]) {
         for (key, before) in before {
-            let after = self.event_loop.next_of(key, self.now);
+            let after = self.event_loop.action_of(key, self.now);
             if *before == after
                 || self.model.is_left(key, self.event_loop.stores())
                 || (self.needs_term(key) && !self.leading)
@@ -25,7 +25,7 @@ impl<M: Model> Sim<M> {
                 continue;
             }
             let covers = self.model.covers(key);
-            let is_woken = |key: &KeyOf<M>| self.event_loop.is_woken(key, self.now);
+            let is_woken = |key: &KeyOf<M>| self.event_loop.is_queued(key, self.now);
             assert!(
                 is_woken(key) || covers.iter().any(is_woken) || self.is_kept(key, &after, self.now),
                 "a change made {after:?} of {before:?} for {key}, and did not enqueue it"
@@ -46,7 +46,7 @@ impl<M: Model> Sim<M> {
                 self.is_kept(&key, &step, self.now),
                 "nothing is on its way, and for {key} there is {step:?}"
             );
-            let later = self.event_loop.next_of(&key, meanwhile);
+            let later = self.event_loop.action_of(&key, meanwhile);
             assert!(
                 self.is_kept(&key, &later, meanwhile),
                 "nothing happens, and for {key} there is {later:?} after {step:?}"
@@ -64,14 +64,14 @@ impl<M: Model> Sim<M> {
                 Completed::Read(value, date) => (value, date),
                 Completed::Wrote(_) => panic!("the answer to a write"),
             };
-            let answered = event_loop.next_answered(key, now, answer);
+            let answered = event_loop.action_answered(key, now, answer);
             let covers = self.model.covers(key);
             let comes_back = |key: &KeyOf<M>| self.event_loop.scheduled_at(key).is_some();
             return covers.iter().any(comes_back)
                 || (!matches!(answered, Action::Read(_)) && self.is_kept(key, &answered, now));
         }
         // A key whose pass failed is retried after a wait, or waits for its turn among those that keep failing.
-        let is_retried = self.event_loop.is_waiting(key) || self.event_loop.is_woken(key, now);
+        let is_retried = self.event_loop.is_waiting(key) || self.event_loop.is_queued(key, now);
         let Action::Done(requeues) = step else {
             return is_retried;
         };

@@ -188,7 +188,7 @@ impl<M: Model> Sim<M> {
             }
             Op::Pass(time) => self.pass(*time),
             Op::Lead(leading) => self.lead(*leading),
-            Op::Resync if self.leading => self.event_loop.observe(LoopEvent::Resync, self.now),
+            Op::Resync if self.leading => self.event_loop.on_event(LoopEvent::Resync, self.now),
             Op::Resync => {}
             Op::Crash => self.crash(),
         }
@@ -238,7 +238,7 @@ impl<M: Model> Sim<M> {
     fn watching(&mut self, which: usize, stands: bool) {
         let resource = self.model.watches()[which].0;
         self.event_loop
-            .observe(LoopEvent::Watching(resource, stands), self.now);
+            .on_event(LoopEvent::Watching(resource, stands), self.now);
     }
 
     fn answer(&mut self, which: usize) {
@@ -299,7 +299,7 @@ impl<M: Model> Sim<M> {
             return;
         }
         self.leading = leading;
-        self.event_loop.observe(LoopEvent::Leading(leading), self.now);
+        self.event_loop.on_event(LoopEvent::Leading(leading), self.now);
         if !leading {
             // The shell drops the requests in flight, which may still arrive.
             let ids: Vec<_> = self.in_flight.iter_mut().filter_map(lost).collect();
@@ -375,8 +375,8 @@ fn started<M: Model>(model: &mut M, now: Now) -> Loop<M::Controller> {
     for (resource, watch) in model.watches() {
         watch.restart();
         watch.deliver(&mut event_loop, now);
-        event_loop.observe(LoopEvent::Watching(resource, true), now);
+        event_loop.on_event(LoopEvent::Watching(resource, true), now);
     }
-    event_loop.observe(LoopEvent::Synced, now);
+    event_loop.on_event(LoopEvent::Synced, now);
     event_loop
 }

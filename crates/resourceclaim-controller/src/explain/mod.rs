@@ -133,7 +133,7 @@ pub fn explain(
     let mut answers = Answers::of(pass);
     let found = Found::ask(&mut answers, asked, key)?;
     if !answers.open.is_empty() {
-        return Ok(Explained::Ask(answers.open));
+        return Ok(Explained::Queries(answers.open));
     }
     gates::warn(asked, found.gates);
     let pod = found.pod.map(|pod| text::Pod(&found, pod).to_string());

@@ -8,8 +8,8 @@ use crate::informer::{Store, View};
 
 impl<C: Controller> Loop<C> {
     /// What `reconcile` returns for `key` in a new pass; for tests.
-    pub fn next_of(&self, key: &C::Key, now: Now) -> Action<C> {
-        self.next(key, &Pass::default(), now)
+    pub fn action_of(&self, key: &C::Key, now: Now) -> Action<C> {
+        self.reconcile(key, &Pass::default(), now)
     }
 
     /// The store that `of` names; for tests.
@@ -23,8 +23,8 @@ impl<C: Controller> Loop<C> {
     }
 
     /// True if `key` is in a pass or due for one; for tests.
-    pub fn is_woken(&self, key: &C::Key, now: Now) -> bool {
-        self.passes.contains_key(key) || self.queues[self.controller.queue_of(key)].is_woken(key, now)
+    pub fn is_queued(&self, key: &C::Key, now: Now) -> bool {
+        self.passes.contains_key(key) || self.queues[self.controller.queue_of(key)].is_queued(key, now)
     }
 
     /// The keys that wait for their pass, in order; for tests.
