@@ -31,8 +31,8 @@ struct Questions {
 }
 
 impl Questions {
-    fn report(&self) -> Report {
-        Report {
+    fn report(&self) -> ReadinessReport {
+        ReadinessReport {
             checks: ask(&self.checks),
             notes: ask(&self.notes),
         }
@@ -41,7 +41,7 @@ impl Questions {
 
 /// The state of the checks at one moment, each with its name: why a check fails, or the notes it makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct ReadinessReport {
     checks: Vec<(Arc<str>, Result<(), String>)>,
     notes: Vec<(Arc<str>, Vec<String>)>,
 }
@@ -66,7 +66,7 @@ impl Readiness {
     }
 
     /// All checks and notes now, in the order in which they were added.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> ReadinessReport {
         let mut report = self.0.lock().report();
         if report.checks.is_empty() {
             report
@@ -104,7 +104,7 @@ impl Liveness {
     }
 
     /// All checks now, in the order in which they were added.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> ReadinessReport {
         self.0.0.lock().report()
     }
 }
@@ -115,7 +115,7 @@ impl fmt::Debug for Readiness {
     }
 }
 
-impl Report {
+impl ReadinessReport {
     /// The report for callers who may not see reasons and notes. Source: `k8s.io/apiserver`, `pkg/server/healthz`.
     #[must_use]
     pub fn withheld(self) -> Self {

@@ -10,7 +10,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use controller_core::admin::{AdminServer, Authorizer, Certificate, Error, Limits, State, TlsPaths};
+use controller_core::admin::{
+    AdminLimits, AdminServer, AdminState, Authorizer, Certificate, Error, TlsPaths,
+};
 use controller_core::api::Caller;
 use controller_core::clock::Clock;
 use controller_core::config::{CommonConfig, effective};
@@ -44,10 +46,10 @@ struct Bench {
     tasks: TaskSet,
 }
 
-fn patient() -> Limits {
-    Limits {
+fn patient() -> AdminLimits {
+    AdminLimits {
         request: DEADLINE,
-        ..Limits::default()
+        ..AdminLimits::default()
     }
 }
 
@@ -56,13 +58,13 @@ impl Bench {
         Self::with(None, patient()).await
     }
 
-    async fn with(certificate: Option<Certificate>, limits: Limits) -> Self {
+    async fn with(certificate: Option<Certificate>, limits: AdminLimits) -> Self {
         Self::guarded(certificate, limits, None).await
     }
 
     async fn guarded(
         certificate: Option<Certificate>,
-        limits: Limits,
+        limits: AdminLimits,
         authorizer: Option<Authorizer>,
     ) -> Self {
         // More than fits into the buffers of a connection that nobody reads from.
@@ -73,7 +75,7 @@ impl Bench {
     async fn showing(
         config: Value,
         certificate: Option<Certificate>,
-        limits: Limits,
+        limits: AdminLimits,
         authorizer: Option<Authorizer>,
     ) -> Self {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
@@ -84,7 +86,7 @@ impl Bench {
             version: "1.2.3",
             commit: "abc",
         };
-        let state = State {
+        let state = AdminState {
             registry: Metrics::new(build).unwrap().registry().clone(),
             readiness: Readiness::new(),
             liveness: Liveness::new(),
@@ -378,9 +380,9 @@ async fn a_request_that_is_none_or_too_large_is_refused() {
 
 #[tokio::test]
 async fn a_request_that_never_ends_is_cut() {
-    let limits = Limits {
+    let limits = AdminLimits {
         request: Duration::from_millis(50),
-        ..Limits::default()
+        ..AdminLimits::default()
     };
     let bench = Bench::with(None, limits).await;
     for begun in ["", "GET /live", "GET /livez HTTP/1.1\r\nHost: a\r\n"] {
@@ -396,10 +398,10 @@ async fn a_request_that_never_ends_is_cut() {
 
 #[tokio::test]
 async fn a_client_that_does_not_read_its_answer_makes_room_for_the_next() {
-    let limits = Limits {
+    let limits = AdminLimits {
         request: Duration::from_millis(100),
         connections: 1,
-        ..Limits::default()
+        ..AdminLimits::default()
     };
     let bench = Bench::with(None, limits).await;
     let mut lazy = bench.connect().await;
@@ -419,7 +421,7 @@ async fn a_client_that_does_not_read_its_answer_makes_room_for_the_next() {
 
 #[tokio::test]
 async fn the_oldest_connection_makes_room_for_one_too_many() {
-    let limits = Limits {
+    let limits = AdminLimits {
         connections: 2,
         ..patient()
     };
@@ -453,7 +455,7 @@ async fn a_flood_of_idle_connections_keeps_no_probe_from_its_answer() {
 #[tokio::test]
 async fn the_unspecified_address_serves_ipv4() {
     let every = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
-    let server = AdminServer::bind(every, None, Clock::system(), Limits::default())
+    let server = AdminServer::bind(every, None, Clock::system(), AdminLimits::default())
         .await
         .unwrap();
     let port = server.local_addr().port();
@@ -476,7 +478,7 @@ async fn stopping_ends_the_server_although_a_client_holds_on() {
 #[tokio::test]
 async fn an_address_in_use_is_named() {
     let bench = Bench::new().await;
-    let error = AdminServer::bind(bench.addr, None, Clock::system(), Limits::default())
+    let error = AdminServer::bind(bench.addr, None, Clock::system(), AdminLimits::default())
         .await
         .unwrap_err();
     let said = Chain(&error).to_string();
@@ -825,8 +827,13 @@ impl Pair {
 
     async fn error(&self) -> String {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let bound =
-            AdminServer::bind(any, Some(self.certificate()), Clock::system(), Limits::default()).await;
+        let bound = AdminServer::bind(
+            any,
+            Some(self.certificate()),
+            Clock::system(),
+            AdminLimits::default(),
+        )
+        .await;
         let text = Chain(&bound.unwrap_err()).to_string();
         text.replace(&*self.dir.path().to_string_lossy(), "DIR")
     }
@@ -856,7 +863,7 @@ async fn shows(addr: SocketAddr, trusted: &CertificateDer<'static>) -> bool {
 #[tokio::test]
 async fn a_changed_certificate_is_taken_and_a_broken_one_is_not() {
     let pair = Pair::new();
-    let limits = Limits {
+    let limits = AdminLimits {
         tls_check: Duration::ZERO,
         ..patient()
     };
@@ -879,7 +886,7 @@ async fn a_changed_certificate_is_taken_and_a_broken_one_is_not() {
 #[tokio::test]
 async fn the_files_are_not_looked_at_for_every_connection() {
     let pair = Pair::new();
-    let limits = Limits {
+    let limits = AdminLimits {
         tls_check: Duration::from_hours(1),
         ..patient()
     };
@@ -941,8 +948,13 @@ async fn a_pair_that_cannot_be_used_takes_no_port() {
     let pair = Pair::new();
     std::fs::remove_file(&pair.paths.cert).unwrap();
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let error = AdminServer::bind(any, Some(pair.certificate()), Clock::system(), Limits::default())
-        .await
-        .unwrap_err();
+    let error = AdminServer::bind(
+        any,
+        Some(pair.certificate()),
+        Clock::system(),
+        AdminLimits::default(),
+    )
+    .await
+    .unwrap_err();
     assert!(matches!(error, Error::Tls(tls_files::Error::Read { path, .. }) if path == pair.paths.cert));
 }

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use controller_core::runtime::preflight::{
-    Check, Controllers, DISTRIBUTIONS, Facts, Finding, Lease, Level, Manager, Node, Report, State, Trace,
-    Version, decide,
+    Check, CheckState, Controllers, DISTRIBUTIONS, Facts, Finding, Lease, Level, Manager, Node,
+    PreflightReport, Trace, Version, decide,
 };
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
@@ -79,7 +79,7 @@ fn release(release: &str, minor: u32) -> Version {
     }
 }
 
-fn of(report: &Report, check: Check) -> Vec<&Finding> {
+fn of(report: &PreflightReport, check: Check) -> Vec<&Finding> {
     report
         .findings
         .iter()
@@ -95,7 +95,7 @@ fn only(facts: &Facts, check: Check) -> (Level, String) {
     (findings[0].level, findings[0].text.clone())
 }
 
-fn built_in(facts: &Facts) -> (State, Level, String) {
+fn built_in(facts: &Facts) -> (CheckState, Level, String) {
     let (level, text) = only(facts, Check::BuiltInLoop);
     (decide(facts).built_in_loop, level, text)
 }
@@ -131,7 +131,7 @@ fn one_node_whose_manifest_was_forgotten_blocks_and_the_edit_is_named() {
     let report = decide(&facts);
     assert_eq!(report.exit_code(), 2);
     let (state, level, text) = built_in(&facts);
-    assert_eq!((state, level), (State::On, Level::Blocks));
+    assert_eq!((state, level), (CheckState::On, Level::Blocks));
     assert_eq!(text, "on: pod kube-system/kube-controller-manager-b runs it");
     let todo = of(&report, Check::BuiltInLoop)[0].todo.clone().unwrap();
     assert!(
@@ -194,7 +194,7 @@ fn without_its_pods_nobody_can_tell_whether_it_is_off() {
     let text = "cannot tell whether it is off: may not list pods in kube-system";
     assert_eq!(
         built_in(&facts),
-        (State::Unknown, Level::Unknown, text.to_owned())
+        (CheckState::Unknown, Level::Unknown, text.to_owned())
     );
     let report = decide(&facts);
     assert_eq!(report.exit_code(), 1);
@@ -216,7 +216,7 @@ fn a_control_plane_node_without_a_pod_of_it_may_still_run_it() {
     let text = "cannot tell whether it is off: no kube-controller-manager is seen on b";
     assert_eq!(
         built_in(&facts),
-        (State::Unknown, Level::Unknown, text.to_owned())
+        (CheckState::Unknown, Level::Unknown, text.to_owned())
     );
 }
 
@@ -240,16 +240,16 @@ fn a_leader_that_is_none_of_the_pods_may_run_it() {
     let text = "cannot tell whether it is off: elsewhere_4711 leads, which is none of those that are seen";
     assert_eq!(
         built_in(&facts),
-        (State::Unknown, Level::Unknown, text.to_owned())
+        (CheckState::Unknown, Level::Unknown, text.to_owned())
     );
     // A host may call itself by its whole name.
     facts.manager_lease = Ok(Some(held("kube-system", "a.example.com_4711")));
-    assert_eq!(built_in(&facts).0, State::Off);
+    assert_eq!(built_in(&facts).0, CheckState::Off);
     // One whose term is over leads nothing.
     let mut expired = held("kube-system", "elsewhere_4711");
     expired.ends = Some(seconds_ago(1));
     facts.manager_lease = Ok(Some(expired));
-    assert_eq!(built_in(&facts).0, State::Off);
+    assert_eq!(built_in(&facts).0, CheckState::Off);
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn what_the_leader_wrote_since_it_leads_shows_that_the_loop_is_on_whatever_the_f
         at: seconds_ago(60),
     }]);
     let text = "on: it wrote poddisruptionbudgets default/a, since a_4711 leads";
-    assert_eq!(built_in(&facts), (State::On, Level::Blocks, text.to_owned()));
+    assert_eq!(built_in(&facts), (CheckState::On, Level::Blocks, text.to_owned()));
 }
 
 #[test]
@@ -272,11 +272,11 @@ fn what_an_earlier_leader_wrote_shows_nothing() {
         at,
     };
     facts.traces = Ok(vec![trace(seconds_ago(3601)), trace(seconds_ago(3599))]);
-    assert_eq!(built_in(&facts).0, State::Off);
+    assert_eq!(built_in(&facts).0, CheckState::Off);
     // Nor does it where nobody can tell since when somebody leads.
     facts.traces = Ok(vec![trace(seconds_ago(60))]);
     facts.manager_lease = Err("may not get it".to_owned());
-    assert_eq!(built_in(&facts).0, State::Off);
+    assert_eq!(built_in(&facts).0, CheckState::Off);
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn what_a_process_says_of_itself_counts_more_than_its_flags() {
     let mut managers = vec![manager("a", "*"), manager("b", OFF)];
     managers[0].runs = Some(false);
     facts.managers = Ok(managers);
-    assert_eq!(built_in(&facts).0, State::Off);
+    assert_eq!(built_in(&facts).0, CheckState::Off);
 }
 
 #[rstest]
@@ -309,7 +309,7 @@ fn a_managed_control_plane_blocks_and_only_a_dry_run_is_left(
     facts.managers = Ok(vec![]);
     facts.control_plane = Ok(vec![]);
     let text = format!("on: {name} runs kube-controller-manager, and has no supported way to switch it off");
-    assert_eq!(built_in(&facts), (State::On, Level::Blocks, text));
+    assert_eq!(built_in(&facts), (CheckState::On, Level::Blocks, text));
     let report = decide(&facts);
     assert_eq!(report.distribution, Some(id));
     let todo = of(&report, Check::BuiltInLoop)[0].todo.clone().unwrap();
@@ -330,7 +330,7 @@ fn beside_the_built_in_loop_a_dry_run_may_begin() {
     facts.leases = Ok(vec![held("controllers", "pod_1")]);
     let report = decide(&facts);
     assert_eq!((report.verdict, report.exit_code()), (Level::Warning, 0));
-    assert_eq!(report.built_in_loop, State::On);
+    assert_eq!(report.built_in_loop, CheckState::On);
     assert!(
         report
             .text()

@@ -25,7 +25,7 @@ use controller_core::meta::{ObjectKey, OwnerRef};
 use prometheus::Registry;
 
 use crate::decide::{
-    self, Demand, Entry, Failure, Numbers, Sight, confirmed, decide, demand, overdue, stale,
+    self, Demand, Entry, Numbers, Sight, SyncFailure, confirmed, decide, demand, overdue, stale,
 };
 use crate::events::{Event, Seen};
 use crate::learn;
@@ -330,7 +330,7 @@ fn is_contested(budget: &Budget, write: &decide::Write) -> bool {
 /// Ends a pass that writes nothing. If the failure may pass with time, the queue retries the key.
 fn left(
     budget: &Budget,
-    result: Result<Numbers, Failure>,
+    result: Result<Numbers, SyncFailure>,
     seen: Seen,
     requeues: Vec<(Key, Requeue)>,
 ) -> Action<DisruptionController> {
@@ -365,7 +365,7 @@ fn next_of_pod(cx: &Context<'_, DisruptionController>, key: &ObjectKey) -> Actio
         return Action::Read(vec![query]);
     };
     if let Err(failed) = &reply.value {
-        let Failure { cause, wait, .. } = unreadable(failed);
+        let SyncFailure { cause, wait, .. } = unreadable(failed);
         return Action::Fail(Failed {
             reason: "SyncFailed",
             text: format!("cannot tell whether the pod's condition is stale: {cause}"),

@@ -9,11 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::api::{CallFailed, Outcome};
+use controller_core::api::{AnswerClass, CallFailed};
 use controller_core::controller::Reply;
 use controller_core::meta::{ObjectKey, OwnerRef};
 
-use crate::decide::{Builtin, Cause, Demand, Failure, Reading, Scale, Scales, Situation, demand, scale_of};
+use crate::decide::{
+    Builtin, Cause, Demand, Reading, Scale, Scales, Situation, SyncFailure, demand, scale_of,
+};
 use crate::discovery::{self, Kind};
 use crate::requests::{Answer, Query, Target};
 use crate::view::WorkloadView;
@@ -61,7 +63,7 @@ impl Sources<'_> {
         }
         let read = |owner: &OwnerRef| {
             if reads.get() > MOST_READS {
-                return Ok(Reading::Failed(Failure::permanent(Cause::TooManyControllers)));
+                return Ok(Reading::Failed(SyncFailure::permanent(Cause::TooManyControllers)));
             }
             self.reading(&namespace, owner)
         };
@@ -125,7 +127,7 @@ impl Sources<'_> {
     }
 
     /// The kind of `owner`, which has a scale, by a discovery from `since` or later; or why it has none.
-    fn kind(&self, owner: &OwnerRef, since: Duration) -> Result<Result<Kind, Failure>, Query> {
+    fn kind(&self, owner: &OwnerRef, since: Duration) -> Result<Result<Kind, SyncFailure>, Query> {
         let query = Query::Kinds(Arc::clone(&owner.api_version));
         let reply = (self.answer)(&query).filter(|reply| reply.asked.uptime >= since);
         let Some(Reply { value, .. }) = reply else {
@@ -142,7 +144,7 @@ impl Sources<'_> {
             Some(kind) if kind.scales => Ok(kind),
             Some(kind) => {
                 let resource = discovery::resource(&owner.api_version, &kind.plural);
-                Err(Failure::permanent(Cause::NoScale(resource)))
+                Err(SyncFailure::permanent(Cause::NoScale(resource)))
             }
         })
     }
@@ -168,21 +170,21 @@ fn read_of(reply: &Reply<Answer>) -> Reading {
     }
 }
 
-fn unknown_kind(owner: &OwnerRef) -> Failure {
+fn unknown_kind(owner: &OwnerRef) -> SyncFailure {
     let (kind, api_version) = (Arc::clone(&owner.kind), Arc::clone(&owner.api_version));
-    Failure::transient(Cause::UnknownKind(kind, api_version))
+    SyncFailure::transient(Cause::UnknownKind(kind, api_version))
 }
 
 /// The failure of a budget or a pod whose read has failed.
-pub(crate) fn unreadable(failed: &CallFailed) -> Failure {
+pub(crate) fn unreadable(failed: &CallFailed) -> SyncFailure {
     let cause = Cause::Unreadable(failed.to_string());
     match failed.outcome() {
         // Permissions and policies change by hand.
-        Outcome::Forbidden(_) => Failure::permanent(cause),
-        Outcome::Throttled(wait) | Outcome::Retry { wait, .. } => Failure {
+        AnswerClass::Forbidden(_) => SyncFailure::permanent(cause),
+        AnswerClass::Throttled(wait) | AnswerClass::Retry { wait, .. } => SyncFailure {
             wait,
-            ..Failure::transient(cause)
+            ..SyncFailure::transient(cause)
         },
-        _ => Failure::transient(cause),
+        _ => SyncFailure::transient(cause),
     }
 }

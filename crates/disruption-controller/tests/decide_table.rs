@@ -39,7 +39,7 @@ use std::sync::Arc;
 
 use controller_core::meta::Uid;
 use disruption_controller::decide::{
-    Builtin, Cause, Demand, Entry, Failure, Fate, Numbers, Reading, Scale, Sight, confirmed, demand,
+    Builtin, Cause, Demand, Entry, Fate, Numbers, Reading, Scale, Sight, SyncFailure, confirmed, demand,
     disrupted, fate, overdue, stale,
 };
 use disruption_controller::view::{Condition, DisruptionTarget, PdbView, PodView};
@@ -63,8 +63,8 @@ fn with_replica_set(mut world: World, replicas: i64) -> World {
     world
 }
 
-fn unknown_kind() -> Failure {
-    Failure::transient(Cause::UnknownKind("Widget".into(), "example.com/v1".into()))
+fn unknown_kind() -> SyncFailure {
+    SyncFailure::transient(Cause::UnknownKind("Widget".into(), "example.com/v1".into()))
 }
 
 fn replica_set() -> Arc<controller_core::meta::OwnerRef> {
@@ -375,7 +375,7 @@ fn the_scale_of_a_controller_is_that_of_its_workload(
 #[case::of_another_uid(Reading::Scale { uid: Uid::from("another"), replicas: 3 }, "w", "gone")]
 #[case::not_found(Reading::NotFound, "w", "gone")]
 #[case::without_a_scale(
-    Reading::Failed(Failure::permanent(Cause::NoScale("widgets.example.com".into()))),
+    Reading::Failed(SyncFailure::permanent(Cause::NoScale("widgets.example.com".into()))),
     "w",
     "for long: widgets.example.com does not implement the scale subresource"
 )]
@@ -384,8 +384,8 @@ fn the_scale_of_a_controller_is_that_of_its_workload(
     "w",
     "for now: no matches for kind \"Widget\" in version \"example.com/v1\""
 )]
-#[case::that_failed_for_now(Reading::Failed(Failure::transient(Cause::Unreadable("timeout".into()))), "w", "for now: timeout")]
-#[case::that_failed_for_long(Reading::Failed(Failure::permanent(Cause::Unreadable("forbidden".into()))), "w", "for long: forbidden")]
+#[case::that_failed_for_now(Reading::Failed(SyncFailure::transient(Cause::Unreadable("timeout".into()))), "w", "for now: timeout")]
+#[case::that_failed_for_long(Reading::Failed(SyncFailure::permanent(Cause::Unreadable("forbidden".into()))), "w", "for long: forbidden")]
 fn what_the_informers_do_not_have_is_read(
     #[case] reading: Reading,
     #[case] name: &str,
@@ -426,7 +426,7 @@ fn a_replica_set_counts_itself_only_once_a_read_says_that_its_deployment_is_gone
     assert_eq!(of(world.scale(&replica_set()).unwrap()), ("d".to_owned(), 9));
     world.readings.insert(
         "d".into(),
-        Reading::Failed(Failure::transient(Cause::Unreadable("timeout".into()))),
+        Reading::Failed(SyncFailure::transient(Cause::Unreadable("timeout".into()))),
     );
     assert!(matches!(world.scale(&replica_set()), Ok(Scale::Unknown(_))));
 }
@@ -507,7 +507,7 @@ fn the_message_of_a_condition_is_no_page() {
     let page = format!("{}é{}", "x".repeat(1023), "y".repeat(100_000));
     world.readings.insert(
         "w".into(),
-        Reading::Failed(Failure::transient(Cause::Unreadable(page))),
+        Reading::Failed(SyncFailure::transient(Cause::Unreadable(page))),
     );
     let plan = world.decide().plan;
     let Some(write) = &plan else { panic!("{plan:?}") };
@@ -518,14 +518,14 @@ fn the_message_of_a_condition_is_no_page() {
 
 #[test]
 fn of_several_failures_always_the_same_is_told_and_one_that_may_pass_is_tried_soon() {
-    let long = |resource: &str| Failure::permanent(Cause::NoScale(resource.to_owned()));
-    let short = Failure::transient(Cause::Unreadable("timeout".to_owned()));
-    let forth = Failure::first(vec![long("b"), short.clone(), long("a")]).unwrap();
-    let back = Failure::first(vec![long("a"), short, long("b")]).unwrap();
+    let long = |resource: &str| SyncFailure::permanent(Cause::NoScale(resource.to_owned()));
+    let short = SyncFailure::transient(Cause::Unreadable("timeout".to_owned()));
+    let forth = SyncFailure::first(vec![long("b"), short.clone(), long("a")]).unwrap();
+    let back = SyncFailure::first(vec![long("a"), short, long("b")]).unwrap();
     assert_eq!(forth, back);
     assert_eq!(forth.to_string(), "a does not implement the scale subresource");
     assert!(forth.transient);
-    assert_eq!(Failure::first(Vec::new()), None);
+    assert_eq!(SyncFailure::first(Vec::new()), None);
 }
 
 /// In its state after `world` has been computed and written at [`now`].

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::api::{Call, CallFailed, Outcome, Verb};
+use controller_core::api::{AnswerClass, Call, CallFailed, Verb};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{Accepted, Completed, Effect, Loop, LoopEvent, Now, RequestOf};
 use controller_core::informer::{self, Freshness, Page};
@@ -155,17 +155,17 @@ impl Rig {
     }
 
     /// A question cannot be answered.
-    fn fail(&mut self, outcome: Outcome, code: u16) {
+    fn fail(&mut self, outcome: AnswerClass, code: u16) {
         self.complete(Completed::Read(Err(failed(outcome, code)), None));
     }
 
     /// A write is refused.
-    fn refuse(&mut self, outcome: Outcome, code: u16) {
+    fn refuse(&mut self, outcome: AnswerClass, code: u16) {
         self.complete(Completed::Wrote(Err(failed(outcome, code))));
     }
 }
 
-fn failed(outcome: Outcome, code: u16) -> CallFailed {
+fn failed(outcome: AnswerClass, code: u16) -> CallFailed {
     CallFailed::Answered {
         call: Call {
             verb: Verb::Get,
@@ -228,7 +228,7 @@ fn after_a_refusal_nothing_more_is_written_in_the_pass() {
     let mut rig = three_of_one();
     assert_eq!(rig.turn(), ["allow 2"]);
     rig.put(pod("d", true, None));
-    rig.refuse(Outcome::Conflict, 409);
+    rig.refuse(AnswerClass::Conflict, 409);
     assert_eq!(rig.turn(), NOTHING);
     assert_eq!(rig.after(5 * MS), ["allow 3"]);
 }
@@ -238,7 +238,7 @@ fn after_a_refusal_nothing_more_is_written_in_the_pass() {
 fn after_a_lost_answer_nothing_is_in_doubt() {
     let mut rig = three_of_one();
     assert_eq!(rig.turn(), ["allow 2"]);
-    rig.refuse(Outcome::retry(true), 500);
+    rig.refuse(AnswerClass::retry(true), 500);
     assert_eq!(
         rig.event_loop.stores().pdbs.freshness(&pdb_key()),
         Freshness::Synced
@@ -285,7 +285,7 @@ fn after_a_404_only_what_discovery_says_from_then_on_counts() {
     assert_eq!(rig.turn(), ["kinds"]);
     rig.answer(widgets());
     assert_eq!(rig.after(SECOND), ["scale of one"]);
-    rig.fail(Outcome::Gone, 404);
+    rig.fail(AnswerClass::Gone, 404);
     assert_eq!(rig.turn(), ["kinds"]);
     rig.answer(widgets());
     assert_eq!(rig.turn(), ["allow 0"]);
@@ -311,7 +311,7 @@ fn a_scale_is_not_read_again_before_the_api_server_wants_that() {
     assert_eq!(rig.turn(), ["kinds"]);
     rig.answer(widgets());
     assert_eq!(rig.turn(), ["scale of one"]);
-    rig.fail(Outcome::Throttled(7 * SECOND), 429);
+    rig.fail(AnswerClass::Throttled(7 * SECOND), 429);
     assert_eq!(rig.turn(), ["allow 0"]);
     rig.accept();
     assert_eq!(rig.turn(), NOTHING);

@@ -11,8 +11,10 @@ use controller_core::runtime::{App, Env};
 use kube::Client;
 use parking_lot::Mutex;
 use serde_json::Value;
-use testkit::embedded::{Request, Resource, Server};
-use testkit::history::{At, Draw, History, Life, Shrink, State, Suite, first_failure, report, seeds_to_run};
+use testkit::embedded::{RecordedRequest, Resource, Server};
+use testkit::history::{
+    At, Draw, EndState, History, Life, Shrink, Suite, first_failure, report, seeds_to_run,
+};
 
 use crate::objects;
 use crate::past::{Ends, prompt, settled, state};
@@ -51,7 +53,7 @@ pub trait Scene: Default + Send + 'static {
     }
 
     /// Says whether the controller may make this write now. Not called for writes of Leases and events.
-    fn permits(&mut self, server: &Server, write: &Request) -> Result<(), String>;
+    fn permits(&mut self, server: &Server, write: &RecordedRequest) -> Result<(), String>;
 
     /// What the rules make of the objects that others left alone; for controllers that delete objects at a certain
     /// time.
@@ -66,7 +68,7 @@ pub trait Scene: Default + Send + 'static {
     }
 
     /// The state that must be the same in the end as without the faults.
-    fn state(&self, server: &Server) -> State {
+    fn state(&self, server: &Server) -> EndState {
         state(self.ends(server))
     }
 
@@ -199,11 +201,11 @@ impl<S: Scene> Suite for Histories<S> {
         self.scene.lock().settled(server)
     }
 
-    fn state(&self, server: &Server) -> State {
+    fn state(&self, server: &Server) -> EndState {
         self.scene.lock().state(server)
     }
 
-    fn permits(&self, server: &Server, request: &Request) -> Result<(), String> {
+    fn permits(&self, server: &Server, request: &RecordedRequest) -> Result<(), String> {
         if !request.verb.is_write() || matches!(&*request.resource, "leases" | "events") {
             return Ok(());
         }
@@ -277,7 +279,7 @@ pub fn tell(suite: &impl Suite) {
 pub fn accepting(
     server: &Server,
     resource: &'static Resource,
-    write: &Request,
+    write: &RecordedRequest,
     judged: &Value,
 ) -> Option<Value> {
     let object = objects::find(server, resource, &write.name)?;

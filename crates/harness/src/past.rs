@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use testkit::embedded::{Resource, Server};
-use testkit::history::State;
+use testkit::history::EndState;
 
 use crate::objects;
 use crate::sim::START;
@@ -170,7 +170,7 @@ pub(crate) fn settled(ends: &Ends) -> Result<(), String> {
 
 /// What is the same in the end as without faults: whether an object was saved in time depends on what delayed the
 /// controller.
-pub(crate) fn state(ends: Ends) -> State {
+pub(crate) fn state(ends: Ends) -> EndState {
     let told = |end| match end {
         (Fate::MayGo(_), _) => "lives or is gone",
         (_, true) => "lives",

@@ -5,7 +5,7 @@ use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::Api;
 use kube::api::PostParams;
 use serde_json::{Value, json};
-use testkit::embedded::{Server, User, Verb};
+use testkit::embedded::{RequestVerb, Server, User};
 use testkit::real::{ControlPlane, eventually};
 
 use crate::account::user;
@@ -151,7 +151,7 @@ pub fn assert_sufficient_and_used(server: &Server, user: &User) {
     assert_eq!(refused.lines(), Vec::<String>::new());
     let streamed = server
         .requests()
-        .only(|request| request.verb == Verb::Watch && request.lists());
+        .only(|request| request.verb == RequestVerb::Watch && request.lists());
     let streamed: Vec<String> = streamed.iter().map(|request| request.resource.clone()).collect();
     let mut unused = server.unused_permissions(user);
     // Resources that come as streams are read in pages only from API servers without streams.

@@ -20,7 +20,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode};
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
-use testkit::history::{Failure, Shrink, Suite, first_failure};
+use testkit::history::{FailedSeed, Shrink, Suite, first_failure};
 use tower::BoxError;
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf, application/json";
@@ -61,26 +61,26 @@ struct Hoarding<S: Source> {
 /// The failure of a suite with a bug, with the faults that it takes; its text contains `what`. `seed` is the first that
 /// shows the bug: trying earlier ones would only cost time. If histories are drawn differently by now, a later seed
 /// must show the bug.
-pub fn found(suite: &impl Suite, seed: u64, what: &str) -> Failure {
+pub fn found(suite: &impl Suite, seed: u64, what: &str) -> FailedSeed {
     shrunk(suite, seed, what, Shrink::Faults)
 }
 
 /// [`found`] for a bug that does no harm without faults.
-pub fn found_with_faults(suite: &impl Suite, seed: u64, what: &str) -> Failure {
+pub fn found_with_faults(suite: &impl Suite, seed: u64, what: &str) -> FailedSeed {
     let failure = found(suite, seed, what);
     assert!(!failure.faults.is_empty(), "{failure}");
     failure
 }
 
 /// [`found_with_faults`], shrunk to the steps that it takes, which are fewer than half of all.
-pub fn found_and_shrunk(suite: &impl Suite, seed: u64, what: &str) -> Failure {
+pub fn found_and_shrunk(suite: &impl Suite, seed: u64, what: &str) -> FailedSeed {
     let failure = shrunk(suite, seed, what, Shrink::Everything);
     assert!(!failure.faults.is_empty(), "{failure}");
     assert!(failure.timeline.len() < failure.drawn / 2, "{failure}");
     failure
 }
 
-fn shrunk(suite: &impl Suite, seed: u64, what: &str, shrink: Shrink) -> Failure {
+fn shrunk(suite: &impl Suite, seed: u64, what: &str, shrink: Shrink) -> FailedSeed {
     let Some(failure) = first_failure(suite, seed..seed + SEEDS, shrink) else {
         panic!("no history shows the bug");
     };

@@ -6,7 +6,9 @@ use controller_core::clock::Clock;
 use controller_core::config::ControllerConfig;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use testkit::embedded::{EVENTS, Fault, LEASES, Mark, Request, Requests, Resource, Server, Verb};
+use testkit::embedded::{
+    EVENTS, Fault, LEASES, Mark, RecordedRequest, RecordedRequests, RequestVerb, Resource, Server,
+};
 
 use crate::account::NAMESPACE;
 use crate::objects::{self, event_line, rfc3339, stays, text};
@@ -170,21 +172,22 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
     pub fn fail_those(
         &self,
         count: usize,
-        which: impl Fn(&Request) -> bool + Send + Sync + 'static,
+        which: impl Fn(&RecordedRequest) -> bool + Send + Sync + 'static,
         fault: Fault,
     ) {
         self.server.fail_next(count, which, fault);
     }
 
     /// Makes the next `count` requests of this kind meet the fault.
-    pub fn fail_next(&self, count: usize, verb: Verb, resource: &'static str, fault: Fault) {
-        let is_such = move |request: &Request| request.verb == verb && request.resource == resource;
+    pub fn fail_next(&self, count: usize, verb: RequestVerb, resource: &'static str, fault: Fault) {
+        let is_such = move |request: &RecordedRequest| request.verb == verb && request.resource == resource;
         self.fail_those(count, is_such, fault);
     }
 
     /// Makes all writes of objects in this namespace meet the fault from now on.
     pub fn fail_in(&self, namespace: &'static str, fault: &Fault) {
-        let is_such = move |request: &Request| request.verb.is_write() && request.namespace == namespace;
+        let is_such =
+            move |request: &RecordedRequest| request.verb.is_write() && request.namespace == namespace;
         self.fail_those(usize::MAX, is_such, fault.clone());
     }
 
@@ -254,16 +257,16 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
     }
 
     /// All requests of the controller.
-    pub fn ours(&self) -> Requests {
+    pub fn ours(&self) -> RecordedRequests {
         let agent = self.agent();
         self.server.requests().only(|request| request.user_agent == agent)
     }
 
     /// The controller's requests about objects since `mark`, without lists, watches, events and Leases.
-    pub fn sent_since(&self, mark: Mark) -> Requests {
+    pub fn sent_since(&self, mark: Mark) -> RecordedRequests {
         let agent = self.agent();
         self.server.requests_since(mark).only(|request| {
-            let is_call = !matches!(request.verb, Verb::List | Verb::Watch);
+            let is_call = !matches!(request.verb, RequestVerb::List | RequestVerb::Watch);
             let is_aside = matches!(&*request.resource, "events" | "leases" | "");
             is_call && !is_aside && request.user_agent == agent
         })
@@ -276,7 +279,7 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
 
     /// Verb, resource and code of [`sent_since`](Self::sent_since), in order.
     pub fn calls_since(&self, mark: Mark) -> Vec<String> {
-        let line = |request: &Request| {
+        let line = |request: &RecordedRequest| {
             let code = request
                 .code
                 .map_or_else(|| "-".to_owned(), |code| code.to_string());
@@ -297,10 +300,10 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
     }
 
     /// The controller's reads of single objects of `resource`.
-    pub fn reads_of(&self, resource: &'static Resource) -> Requests {
+    pub fn reads_of(&self, resource: &'static Resource) -> RecordedRequests {
         self.ours()
             .to(resource.plural)
-            .only(|request| request.verb == Verb::Get)
+            .only(|request| request.verb == RequestVerb::Get)
     }
 
     /// Object, type, reason and note of every event, ordered by time.

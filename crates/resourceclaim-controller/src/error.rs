@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use controller_core::api::{CallFailed, Denial, Outcome};
+use controller_core::api::{AnswerClass, CallFailed, Denial};
 
-use crate::decide::Failure;
+use crate::decide::EntryFailure;
 
 /// Why an entry has no claim, or no reservation.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum EntryError {
     /// Nothing can be done.
     #[error("{0}")]
-    Cannot(Failure),
+    Cannot(EntryFailure),
     /// The read that would find its claim has failed.
     #[error("cannot look for its ResourceClaim: {0}")]
     Look(CallFailed),
@@ -34,7 +34,7 @@ impl EntryError {
 
     /// True if the cause is that `PodGroups` do not count.
     pub const fn is_of_groups(&self) -> bool {
-        matches!(self, Self::Cannot(Failure::GroupsOff(_)))
+        matches!(self, Self::Cannot(EntryFailure::GroupsOff(_)))
     }
 
     /// True if a request has failed.
@@ -52,9 +52,9 @@ impl EntryError {
                 (CallFailed::LeaseLost { .. }, _)
                     | (
                         _,
-                        Outcome::Throttled(_)
-                            | Outcome::Conflict
-                            | Outcome::Forbidden(Denial::NamespaceTerminating)
+                        AnswerClass::Throttled(_)
+                            | AnswerClass::Conflict
+                            | AnswerClass::Forbidden(Denial::NamespaceTerminating)
                     )
             ),
         }

@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::api::{CallFailed, Denial, Outcome as Answered};
+use controller_core::api::{AnswerClass as Answered, CallFailed, Denial};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
     Action, CacheWrite, Context, ContextMut, Controller, Driver, LoopEvent, Order, Outcome, Queue, Reply,

@@ -12,7 +12,7 @@ use crate::view::PodView;
 /// What a change of a pod requires. Every change of a node's view enqueues the node, because the view holds nothing
 /// else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub enum PodChange {
     Judge,
     /// Forget the pod: it is gone or on its way (TE-6, TE-7).
     Forget,
@@ -20,12 +20,12 @@ pub enum Effect {
     Nothing,
 }
 
-pub fn effect_of(change: &Change<'_, PodView>) -> Effect {
+pub fn effect_of(change: &Change<'_, PodView>) -> PodChange {
     match change {
-        Change::Deleted(_) => Effect::Forget,
-        Change::Added(new) | Change::Updated { new, .. } if new.deleting => Effect::Forget,
-        Change::Updated { old, new } if judges_alike(old, new) => Effect::Nothing,
-        Change::Added(_) | Change::Updated { .. } => Effect::Judge,
+        Change::Deleted(_) => PodChange::Forget,
+        Change::Added(new) | Change::Updated { new, .. } if new.deleting => PodChange::Forget,
+        Change::Updated { old, new } if judges_alike(old, new) => PodChange::Nothing,
+        Change::Added(_) | Change::Updated { .. } => PodChange::Judge,
     }
 }
 

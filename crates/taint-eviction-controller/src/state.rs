@@ -22,7 +22,7 @@ use crate::decide::{
 };
 use crate::events::Event;
 use crate::reconcile::Key;
-use crate::route::{self, Effect as Route};
+use crate::route::{self, PodChange as Route};
 use crate::view::{NodeView, PodView, Toleration};
 
 /// What the controller remembers between actions.

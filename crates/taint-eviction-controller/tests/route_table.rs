@@ -6,7 +6,7 @@ use std::sync::Arc;
 use controller_core::informer::Change;
 use controller_core::meta::{ObjectKey, Uid};
 use rstest::rstest;
-use taint_eviction_controller::route::{Effect, effect_of};
+use taint_eviction_controller::route::{PodChange, effect_of};
 use taint_eviction_controller::view::{Operator, PodView, Toleration};
 
 fn pod() -> PodView {
@@ -23,20 +23,20 @@ fn pod() -> PodView {
 
 #[test]
 fn a_new_pod_is_judged() {
-    assert_eq!(effect_of(&Change::Added(&Arc::new(pod()))), Effect::Judge);
+    assert_eq!(effect_of(&Change::Added(&Arc::new(pod()))), PodChange::Judge);
 }
 
 #[test]
 fn a_pod_that_is_gone_is_forgotten() {
-    assert_eq!(effect_of(&Change::Deleted(&Arc::new(pod()))), Effect::Forget);
+    assert_eq!(effect_of(&Change::Deleted(&Arc::new(pod()))), PodChange::Forget);
 }
 
 #[rstest]
-#[case::another_generation(PodView { generation: 2, ..pod() }, Effect::Nothing)]
-#[case::on_its_way(PodView { deleting: true, ..pod() }, Effect::Forget)]
-#[case::another_uid(PodView { uid: Uid::from("other"), ..pod() }, Effect::Judge)]
-#[case::another_node(PodView { node: "m".into(), ..pod() }, Effect::Judge)]
-#[case::bound_at_another_time(PodView { bound: None, ..pod() }, Effect::Judge)]
+#[case::another_generation(PodView { generation: 2, ..pod() }, PodChange::Nothing)]
+#[case::on_its_way(PodView { deleting: true, ..pod() }, PodChange::Forget)]
+#[case::another_uid(PodView { uid: Uid::from("other"), ..pod() }, PodChange::Judge)]
+#[case::another_node(PodView { node: "m".into(), ..pod() }, PodChange::Judge)]
+#[case::bound_at_another_time(PodView { bound: None, ..pod() }, PodChange::Judge)]
 #[case::other_tolerations(
     PodView {
         tolerations: Arc::new(vec![Toleration {
@@ -47,9 +47,9 @@ fn a_pod_that_is_gone_is_forgotten() {
         }]),
         ..pod()
     },
-    Effect::Judge
+    PodChange::Judge
 )]
-fn only_what_a_rule_reads_wakes(#[case] new: PodView, #[case] expected: Effect) {
+fn only_what_a_rule_reads_wakes(#[case] new: PodView, #[case] expected: PodChange) {
     let change = Change::Updated {
         old: &Arc::new(pod()),
         new: &Arc::new(new),

@@ -21,7 +21,7 @@ use kube::runtime::finalizer::{Event, finalizer};
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
-use testkit::embedded::{CONFIG_MAPS, Fault, Rule, Server, Verb};
+use testkit::embedded::{CONFIG_MAPS, Fault, FaultRule, RequestVerb, Server};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -100,13 +100,13 @@ async fn a_key_has_a_new_token_every_hour_whatever_goes_wrong() {
 
     // One patch in five is refused, one in ten takes effect and loses its answer.
     server.fail(
-        Rule::new(Fault::status(503, "ServiceUnavailable"))
-            .verb(Verb::Patch)
+        FaultRule::new(Fault::status(503, "ServiceUnavailable"))
+            .verb(RequestVerb::Patch)
             .probability(0.2),
     );
     server.fail(
-        Rule::new(Fault::DropAfterEffect)
-            .verb(Verb::Patch)
+        FaultRule::new(Fault::DropAfterEffect)
+            .verb(RequestVerb::Patch)
             .probability(0.1),
     );
     let operator = start(server.client_as("rotation/1.0"), started);
@@ -132,7 +132,7 @@ async fn a_key_has_a_new_token_every_hour_whatever_goes_wrong() {
     let accepted = server
         .requests()
         .to("configmaps")
-        .only(|request| request.verb == Verb::Patch && request.body.to_string().contains("token"))
+        .only(|request| request.verb == RequestVerb::Patch && request.body.to_string().contains("token"))
         .only(|request| request.served.is_some() && request.code.is_none_or(|code| code == 200));
     assert_eq!(accepted.len(), 24, "{:#?}", accepted.lines());
 

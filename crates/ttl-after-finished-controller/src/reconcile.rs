@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::api::dated::CLOCK_TOLERANCE;
-use controller_core::api::{Denial, Outcome as Answered};
+use controller_core::api::{AnswerClass as Answered, Denial};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
     Action, CacheWrite, Context, ContextMut, Controller, Driver, LoopEvent, Outcome, Queue, Requeue,

@@ -90,7 +90,7 @@ pub enum Certificate {
 
 /// Limits on clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct AdminLimits {
     /// Longest time for a connection, from accept to the last byte of the answer. 5 s by default.
     pub request: Duration,
     /// Most open connections. 64 by default.
@@ -101,7 +101,7 @@ pub struct Limits {
 
 /// The data behind the endpoints.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct AdminState {
     /// For `/metrics`.
     pub registry: Registry,
     /// For `/readyz`.
@@ -127,10 +127,10 @@ pub struct AdminServer {
     local_addr: SocketAddr,
     tls: Option<Tls>,
     clock: Clock,
-    limits: Limits,
+    limits: AdminLimits,
 }
 
-impl Default for Limits {
+impl Default for AdminLimits {
     fn default() -> Self {
         Self {
             request: Duration::from_secs(5),
@@ -146,7 +146,7 @@ impl AdminServer {
         addr: SocketAddr,
         certificate: Option<Certificate>,
         clock: Clock,
-        limits: Limits,
+        limits: AdminLimits,
     ) -> Result<Self, Error> {
         let tls = match certificate {
             Some(Certificate::Files(paths)) => Some(Tls::load(paths, clock.clone(), limits.tls_check).await?),
@@ -173,7 +173,7 @@ impl AdminServer {
     /// Serves until `stop` completes, then lets answers in progress finish, for a second at most.
     ///
     /// Nothing that a client does ends the server.
-    pub async fn serve(self, state: State, stop: impl Future<Output = ()>) {
+    pub async fn serve(self, state: AdminState, stop: impl Future<Output = ()>) {
         let Self {
             listener,
             tls,

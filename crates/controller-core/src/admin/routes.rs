@@ -17,11 +17,11 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::authorization::{Refusal, bearer};
-use super::{State, zpages};
+use super::{AdminState, zpages};
 use crate::clock::Clock;
 use crate::config::as_flags;
 use crate::metrics;
-use crate::readiness::Report;
+use crate::readiness::ReadinessReport;
 
 const PATHS: [&str; 8] = [
     "/configz", "/flagz", "/healthz", "/livez", METRICS, "/readyz", "/statusz", "/version",
@@ -30,12 +30,12 @@ const METRICS: &str = "/metrics";
 
 /// State of the handlers.
 struct Served {
-    state: State,
+    state: AdminState,
     clock: Clock,
     started: (Timestamp, Instant),
 }
 
-pub(super) fn router(state: State, clock: Clock) -> Router {
+pub(super) fn router(state: AdminState, clock: Clock) -> Router {
     let started = (clock.now(), clock.instant());
     let served = Arc::new(Served {
         state,
@@ -102,7 +102,7 @@ impl Asker {
     }
 
     /// Allows what the API server allows the caller; without an authorizer, allows callers on this host.
-    async fn may_read(&self, state: &State, path: &str) -> Result<(), Refusal> {
+    async fn may_read(&self, state: &AdminState, path: &str) -> Result<(), Refusal> {
         match &state.authorizer {
             Some(authorizer) => {
                 let token = self.token.as_deref();
@@ -140,7 +140,12 @@ async fn readyz(Shared(served): Shared<Arc<Served>>, request: Request<Body>) -> 
 
 /// Shows reasons to callers who may read the single checks; everybody may read the path itself, by
 /// `system:public-info-viewer`.
-async fn health(endpoint: &str, report: Report, state: &State, request: Request<Body>) -> Response {
+async fn health(
+    endpoint: &str,
+    report: ReadinessReport,
+    state: &AdminState,
+    request: Request<Body>,
+) -> Response {
     let asker = Asker::of(&request);
     let verbose = asks_for_details(request.uri());
     drop(request);

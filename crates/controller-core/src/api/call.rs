@@ -9,7 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use super::outcome::{Denial, Outcome, Verb, classify};
+use super::outcome::{AnswerClass, Denial, Verb, classify};
 use crate::clock::Clock;
 use crate::error::Chain;
 use crate::leader::{LeaseLost, Term};
@@ -38,7 +38,7 @@ pub enum CallFailed {
         /// The request.
         call: Call,
         /// The classified answer.
-        outcome: Outcome,
+        outcome: AnswerClass,
         /// The HTTP status code; `None` where no answer came.
         code: Option<u16>,
         /// The text of the server's `Status`, or of the transport's error.
@@ -95,7 +95,7 @@ impl CallFailed {
 
     /// True if nothing is left to write to: the object is gone, or another object has its name.
     pub fn is_gone(&self) -> bool {
-        matches!(self.outcome(), Outcome::Gone | Outcome::Done)
+        matches!(self.outcome(), AnswerClass::Gone | AnswerClass::Done)
     }
 
     /// The HTTP status code of the answer; `None` if no answer came.
@@ -107,10 +107,10 @@ impl CallFailed {
     }
 
     /// The meaning of the failure; a lost lease leaves the fate of the write open.
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> AnswerClass {
         match self {
             Self::Answered { outcome, .. } => outcome.clone(),
-            Self::LeaseLost { .. } => Outcome::retry(true),
+            Self::LeaseLost { .. } => AnswerClass::retry(true),
         }
     }
 
@@ -118,7 +118,7 @@ impl CallFailed {
     pub fn fate_unknown(&self) -> bool {
         matches!(
             self.outcome(),
-            Outcome::Retry {
+            AnswerClass::Retry {
                 fate_unknown: true,
                 ..
             }
@@ -130,13 +130,13 @@ impl CallFailed {
         match self {
             Self::LeaseLost { .. } => "LeaseLost",
             Self::Answered { outcome, .. } => match outcome {
-                Outcome::Done => "Done",
-                Outcome::Gone => "Gone",
-                Outcome::AlreadyExists => "AlreadyExists",
-                Outcome::Conflict => "Conflict",
-                Outcome::Forbidden(_) => "Forbidden",
-                Outcome::Throttled(_) => "Throttled",
-                Outcome::Invalid | Outcome::Retry { .. } => "Failed",
+                AnswerClass::Done => "Done",
+                AnswerClass::Gone => "Gone",
+                AnswerClass::AlreadyExists => "AlreadyExists",
+                AnswerClass::Conflict => "Conflict",
+                AnswerClass::Forbidden(_) => "Forbidden",
+                AnswerClass::Throttled(_) => "Throttled",
+                AnswerClass::Invalid | AnswerClass::Retry { .. } => "Failed",
             },
         }
     }
@@ -203,7 +203,7 @@ impl Caller {
             Err(error) => {
                 let outcome = classify(call.verb, &error);
                 let message = text_of(&error);
-                if outcome == Outcome::Forbidden(Denial::MissingRight) {
+                if outcome == AnswerClass::Forbidden(Denial::MissingRight) {
                     self.name_missing_right(key, &message);
                 }
                 Err(CallFailed::Answered {
@@ -277,7 +277,7 @@ mod tests {
             failed.to_string(),
             "patch nodes node-1: nodes \"node-1\" is forbidden: User \"u\" cannot patch resource \"nodes\" in API group \"\" at the cluster scope"
         );
-        assert_eq!(failed.outcome(), Outcome::Forbidden(Denial::MissingRight));
+        assert_eq!(failed.outcome(), AnswerClass::Forbidden(Denial::MissingRight));
         assert_eq!(failed.reason(), "Forbidden");
     }
 
@@ -302,6 +302,6 @@ mod tests {
             .await
             .unwrap_err();
         assert_eq!(failed.to_string(), "patch nodes node-1: connection reset");
-        assert_eq!(failed.outcome(), Outcome::retry(true));
+        assert_eq!(failed.outcome(), AnswerClass::retry(true));
     }
 }

@@ -22,4 +22,4 @@ mod transport;
 pub use call::{Call, CallFailed, Caller};
 pub use client::{ConnectOptions, connect};
 pub use http::Http;
-pub use outcome::{Denial, Outcome, Verb, classify};
+pub use outcome::{AnswerClass, Denial, Verb, classify};

@@ -35,7 +35,7 @@ pub enum Verb {
 
 /// The meaning of an answer that is not a plain success.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum AnswerClass {
     /// Nothing is left to do: the delete found the object gone.
     Done,
     /// The object is gone, or another object has its name: drop the work instead of retrying.
@@ -70,7 +70,7 @@ pub enum Denial {
     ThisObject,
 }
 
-impl Outcome {
+impl AnswerClass {
     /// A retry with no wait asked for by the server.
     pub const fn retry(fate_unknown: bool) -> Self {
         let wait = Duration::ZERO;
@@ -98,12 +98,12 @@ impl Verb {
 }
 
 /// The meaning of `error`, the answer to a request with `verb`.
-pub fn classify(verb: Verb, error: &kube::Error) -> Outcome {
+pub fn classify(verb: Verb, error: &kube::Error) -> AnswerClass {
     match error {
         kube::Error::Api(status) => classify_status(verb, status),
         // Nothing was sent: the request could not be built or signed.
-        kube::Error::BuildRequest(_) | kube::Error::Auth(_) => Outcome::retry(false),
-        error => Outcome::retry(verb.writes() && !never_connected(error)),
+        kube::Error::BuildRequest(_) | kube::Error::Auth(_) => AnswerClass::retry(false),
+        error => AnswerClass::retry(verb.writes() && !never_connected(error)),
     }
 }
 
@@ -124,23 +124,23 @@ pub(crate) fn causes_of<'a>(
     std::iter::successors(Some(error), |error| error.source())
 }
 
-fn classify_status(verb: Verb, status: &Status) -> Outcome {
+fn classify_status(verb: Verb, status: &Status) -> AnswerClass {
     match status.code {
-        404 if status.reason == "NotFound" && verb == Verb::Delete => Outcome::Done,
-        404 if status.reason == "NotFound" => Outcome::Gone,
-        409 if status.reason == "AlreadyExists" => Outcome::AlreadyExists,
-        409 if names_other_uid(status) => Outcome::Gone,
-        409 => Outcome::Conflict,
-        422 if has_cause_on(status, "metadata.uid") => Outcome::Gone,
-        422 => Outcome::Invalid,
-        403 => Outcome::Forbidden(denial(verb, status)),
-        429 => Outcome::Throttled(retry_after(status).unwrap_or(DEFAULT_RETRY_AFTER)),
+        404 if status.reason == "NotFound" && verb == Verb::Delete => AnswerClass::Done,
+        404 if status.reason == "NotFound" => AnswerClass::Gone,
+        409 if status.reason == "AlreadyExists" => AnswerClass::AlreadyExists,
+        409 if names_other_uid(status) => AnswerClass::Gone,
+        409 => AnswerClass::Conflict,
+        422 if has_cause_on(status, "metadata.uid") => AnswerClass::Gone,
+        422 => AnswerClass::Invalid,
+        403 => AnswerClass::Forbidden(denial(verb, status)),
+        429 => AnswerClass::Throttled(retry_after(status).unwrap_or(DEFAULT_RETRY_AFTER)),
         // With or without `Retry-After`: a 504 also answers a write that is carried out a moment later.
-        500.. => Outcome::Retry {
+        500.. => AnswerClass::Retry {
             fate_unknown: verb.writes(),
             wait: retry_after(status).unwrap_or_default(),
         },
-        _ => Outcome::retry(false),
+        _ => AnswerClass::retry(false),
     }
 }
 
@@ -192,9 +192,9 @@ mod tests {
     use super::*;
 
     /// The write had no effect.
-    const REFUSED: Outcome = Outcome::retry(false);
+    const REFUSED: AnswerClass = AnswerClass::retry(false);
     /// The write may have had an effect.
-    const UNKNOWN: Outcome = Outcome::retry(true);
+    const UNKNOWN: AnswerClass = AnswerClass::retry(true);
 
     fn answer(status: serde_json::Value) -> kube::Error {
         kube::Error::Api(Box::new(serde_json::from_value(status).unwrap()))
@@ -204,9 +204,9 @@ mod tests {
     fn a_404_is_success_for_a_delete_and_gone_for_the_rest() {
         let not_found =
             answer(json!({"code": 404, "reason": "NotFound", "message": "nodes \"a\" not found"}));
-        assert_eq!(classify(Verb::Delete, &not_found), Outcome::Done);
-        assert_eq!(classify(Verb::Patch, &not_found), Outcome::Gone);
-        assert_eq!(classify(Verb::Get, &not_found), Outcome::Gone);
+        assert_eq!(classify(Verb::Delete, &not_found), AnswerClass::Done);
+        assert_eq!(classify(Verb::Patch, &not_found), AnswerClass::Gone);
+        assert_eq!(classify(Verb::Get, &not_found), AnswerClass::Gone);
     }
 
     #[test]
@@ -224,8 +224,8 @@ mod tests {
         let exists = answer(json!({"code": 409, "reason": "AlreadyExists"}));
         let conflict = answer(json!({"code": 409, "reason": "Conflict",
             "message": "Operation cannot be fulfilled on nodes \"a\": the object has been modified; please apply your changes to the latest version and try again"}));
-        assert_eq!(classify(Verb::Create, &exists), Outcome::AlreadyExists);
-        assert_eq!(classify(Verb::Update, &conflict), Outcome::Conflict);
+        assert_eq!(classify(Verb::Create, &exists), AnswerClass::AlreadyExists);
+        assert_eq!(classify(Verb::Update, &conflict), AnswerClass::Conflict);
     }
 
     #[test]
@@ -236,16 +236,16 @@ mod tests {
             "message": "Operation cannot be fulfilled on pods \"a\": the UID in the precondition (x) does not match the UID in record (y). The object might have been deleted and then recreated"}));
         let in_storage = answer(json!({"code": 409, "reason": "Conflict",
             "message": "Operation cannot be fulfilled on pods \"a\": StorageError: invalid object, Code: 4, Key: /registry/pods/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: x, UID in object meta: y"}));
-        assert_eq!(classify(Verb::Patch, &in_a_patch), Outcome::Gone);
-        assert_eq!(classify(Verb::Delete, &in_a_delete), Outcome::Gone);
-        assert_eq!(classify(Verb::Delete, &in_storage), Outcome::Gone);
+        assert_eq!(classify(Verb::Patch, &in_a_patch), AnswerClass::Gone);
+        assert_eq!(classify(Verb::Delete, &in_a_delete), AnswerClass::Gone);
+        assert_eq!(classify(Verb::Delete, &in_storage), AnswerClass::Gone);
     }
 
     #[test]
     fn a_422_about_something_else_is_invalid() {
         let invalid = answer(json!({"code": 422, "reason": "Invalid",
             "details": {"causes": [{"field": "metadata.annotations"}]}}));
-        assert_eq!(classify(Verb::Patch, &invalid), Outcome::Invalid);
+        assert_eq!(classify(Verb::Patch, &invalid), AnswerClass::Invalid);
     }
 
     #[test]
@@ -265,7 +265,7 @@ mod tests {
             (Verb::Create, quota, Denial::ThisObject),
             (Verb::Create, terminating, Denial::NamespaceTerminating),
         ] {
-            assert_eq!(classify(verb, &answer), Outcome::Forbidden(denial));
+            assert_eq!(classify(verb, &answer), AnswerClass::Forbidden(denial));
         }
     }
 
@@ -279,7 +279,7 @@ mod tests {
         );
         for (answer, seconds) in [(with_wait, 7), (without, 1), (for_a_day, 300)] {
             let wait = Duration::from_secs(seconds);
-            assert_eq!(classify(Verb::Patch, &answer), Outcome::Throttled(wait));
+            assert_eq!(classify(Verb::Patch, &answer), AnswerClass::Throttled(wait));
         }
     }
 
@@ -292,7 +292,7 @@ mod tests {
                 for (verb, fate_unknown) in [(Verb::Patch, true), (Verb::List, false)] {
                     assert_eq!(
                         classify(verb, &failed),
-                        Outcome::Retry { fate_unknown, wait },
+                        AnswerClass::Retry { fate_unknown, wait },
                         "{code}"
                     );
                 }

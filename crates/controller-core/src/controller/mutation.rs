@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Accepted, AnswerOf, Controller, Loop, Now, StoreOf, Watches};
 use crate::api::CallFailed;
-use crate::informer::{Effect, Freshness, Page, Versioned, View};
+use crate::informer::{Freshness, Page, Versioned, View, WriteEffect};
 use crate::meta::{ObjectKey, Uid};
 
 /// A write in one of its phases. [`Controller::apply_to_cache`] declares its effect; this applies it to the store.
@@ -58,7 +58,7 @@ impl<C: Controller> CacheWrite<'_, C> {
     ) where
         C: Watches<V>,
     {
-        self.bring(of, key, || Effect::Patch(Arc::new(patch)));
+        self.bring(of, key, || WriteEffect::Patch(Arc::new(patch)));
     }
 
     /// The write creates the object, or replaces all of it; `object` receives the uid and version.
@@ -71,9 +71,9 @@ impl<C: Controller> CacheWrite<'_, C> {
                 uid: Some(uid),
                 version: Some(version),
                 ..
-            }) => self.bring(of, key, || Effect::Object(object(uid, *version))),
+            }) => self.bring(of, key, || WriteEffect::Object(object(uid, *version))),
             Phase::Accepted(_) => self.event_loop.store_of(of).unknown(key),
-            _ => self.bring(of, key, || Effect::Nothing),
+            _ => self.bring(of, key, || WriteEffect::Nothing),
         }
     }
 
@@ -101,16 +101,16 @@ impl<C: Controller> CacheWrite<'_, C> {
     {
         match self.phase {
             Phase::Accepted(Accepted { version, .. }) => {
-                self.accept(of, key, uid, *version, Effect::Deleted);
+                self.accept(of, key, uid, *version, WriteEffect::Deleted);
                 // The watch may show it only after the finalizers and the grace period.
                 self.is_pending = false;
             }
             Phase::Overdue => {}
-            Phase::Begins | Phase::Refused | Phase::Unknown => self.bring(of, key, || Effect::Deleted),
+            Phase::Begins | Phase::Refused | Phase::Unknown => self.bring(of, key, || WriteEffect::Deleted),
         }
     }
 
-    fn bring<V: View>(&mut self, of: StoreOf<C, V>, key: &ObjectKey, effect: impl FnOnce() -> Effect<V>)
+    fn bring<V: View>(&mut self, of: StoreOf<C, V>, key: &ObjectKey, effect: impl FnOnce() -> WriteEffect<V>)
     where
         C: Watches<V>,
     {
@@ -137,7 +137,7 @@ impl<C: Controller> CacheWrite<'_, C> {
         key: &ObjectKey,
         uid: &Uid,
         version: Option<u64>,
-        effect: Effect<V>,
+        effect: WriteEffect<V>,
     ) where
         C: Watches<V>,
     {

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::permit_queue::Spot;
 use super::requests::PassSlots;
 use super::{AnswerOf, Controller, Write};
-use crate::api::{CallFailed, Outcome as Classified};
+use crate::api::{AnswerClass as Classified, CallFailed};
 use crate::meta::{ObjectKey, Uid};
 
 /// Answers to one query in one pass, at most: the watch may show something newer meanwhile.

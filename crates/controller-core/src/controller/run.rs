@@ -21,7 +21,7 @@ use super::{
     Notification, Now, Object, Pass, Polled, RequestOf, Write,
 };
 use crate::api::limits::Permits;
-use crate::api::{CallFailed, Outcome};
+use crate::api::{AnswerClass, CallFailed};
 use crate::clock::Clock;
 use crate::events::Recorder;
 use crate::leader::{Leadership, Term};
@@ -319,7 +319,7 @@ impl<C: Controller> Driver<C> {
         }
         let reason = failed.reason();
         self.failures.count(reason);
-        if let Outcome::Throttled(wait) = failed.outcome() {
+        if let AnswerClass::Throttled(wait) = failed.outcome() {
             tracing::debug!(%key, ?wait, "the API server asks to wait: {failed}");
             return;
         }

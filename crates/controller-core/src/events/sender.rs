@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::series::{Ledger, Write};
 use super::{Dropped, Event, EventMetrics, Occurrence, REPORTING_INSTANCE_LENGTH_LIMIT, Reporter};
 use crate::api::limits::Limits;
-use crate::api::{Denial, Outcome as Classified, Verb, classify};
+use crate::api::{AnswerClass as Classified, Denial, Verb, classify};
 use crate::clock::Clock;
 use crate::error::Chain;
 use crate::meta::is_dns_subdomain;

@@ -27,7 +27,7 @@ pub use handlers::{Applied, Change, Delta, Handler, Taken};
 pub use interner::{Interned, intern, share};
 pub use list_watch::ListWatch;
 pub use metrics::{InformerMetrics, ResourceMetrics};
-pub use mutation::{Effect, Freshness};
+pub use mutation::{Freshness, WriteEffect};
 pub use run::{Informer, InformerState};
 pub use source::{BoxSource, ErrorKind, Removed, Skipped, Source, SourceError, SourceEvent, Versioned};
 pub use store::Store;

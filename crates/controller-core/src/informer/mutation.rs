@@ -53,7 +53,7 @@ pub enum Freshness {
 }
 
 /// What an accepted write has done to the view of its object.
-pub enum Effect<V> {
+pub enum WriteEffect<V> {
     /// The write made this object.
     Object(V),
     /// The write changed a part of the object. The rest is as the watch shows it.
@@ -124,23 +124,23 @@ impl<V: View> Store<V> {
         uid: &Uid,
         version: Option<u64>,
         id: u64,
-        effect: Effect<V>,
+        effect: WriteEffect<V>,
     ) -> Option<Delta<V>> {
         let told = self.told;
         let mut is_set_back = false;
         let delta = self.mutate(key, |mutation, held, step| {
-            let makes_object = matches!(effect, Effect::Object(_));
+            let makes_object = matches!(effect, WriteEffect::Object(_));
             is_set_back = version.is_some_and(|version| mutation.is_set_back(uid, version, makes_object));
             mutation.end_write(step);
             let done = match effect {
-                Effect::Nothing => return held,
-                Effect::Deleted => PendingEffect::Deleted,
+                WriteEffect::Nothing => return held,
+                WriteEffect::Deleted => PendingEffect::Deleted,
                 _ if version.is_none() => {
                     mutation.unknown = Some(step);
                     return held;
                 }
-                Effect::Object(view) => PendingEffect::Object(Arc::new(view)),
-                Effect::Patch(patch) => PendingEffect::Patch(patch),
+                WriteEffect::Object(view) => PendingEffect::Object(Arc::new(view)),
+                WriteEffect::Patch(patch) => PendingEffect::Patch(patch),
             };
             mutation.accepted(held, uid, PendingWrite::new(version, done, step, id), told)
         });

@@ -10,7 +10,7 @@ use kube::core::Status;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client};
 
-use crate::api::outcome::{Denial, Outcome, Verb, classify};
+use crate::api::outcome::{AnswerClass, Denial, Verb, classify};
 use crate::clock::Clock;
 
 use super::config::ElectionConfig;
@@ -114,13 +114,15 @@ impl Requests {
                 return Error::Failed { what, source };
             };
             match outcome {
-                Outcome::Forbidden(Denial::MissingRight) => Error::Forbidden {
+                AnswerClass::Forbidden(Denial::MissingRight) => Error::Forbidden {
                     what,
                     verb: verb.as_str(),
                     namespace: self.namespace.clone(),
                     source,
                 },
-                Outcome::Conflict | Outcome::AlreadyExists | Outcome::Gone => Error::Stale { what, source },
+                AnswerClass::Conflict | AnswerClass::AlreadyExists | AnswerClass::Gone => {
+                    Error::Stale { what, source }
+                }
                 _ => Error::Refused { what, source },
             }
         })

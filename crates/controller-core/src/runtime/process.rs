@@ -101,7 +101,7 @@ pub(super) async fn serve<A: App>(
     let mut env = Env::new(http, permits, clock.clone(), &metrics, common.dry_run, shutdown);
     env.encoding = common.kube_api_content_type;
     let mut services = Services::new();
-    let state = admin::State {
+    let state = admin::AdminState {
         component: about.name,
         build: metrics.build(),
         kubernetes_versions: &SUPPORTED_KUBERNETES,

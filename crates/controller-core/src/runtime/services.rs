@@ -117,9 +117,9 @@ impl Services {
         &mut self,
         common: &CommonConfig,
         clock: &Clock,
-        state: admin::State,
+        state: admin::AdminState,
     ) -> Result<(), Failure> {
-        let limits = admin::Limits::default();
+        let limits = admin::AdminLimits::default();
         let server = AdminServer::bind(
             common.http_bind_address,
             certificate(common),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::api::{Outcome, Verb};
+use crate::api::{AnswerClass, Verb};
 use crate::args::{SUPPORTED_KUBERNETES, supported_kubernetes};
 use crate::clock::Clock;
 use crate::controller::{Query, Request, Sender};
@@ -52,8 +52,8 @@ pub(super) async fn untested(sender: &Sender, clock: &Clock) -> Option<String> {
             Err(failed) => failed,
         };
         let wait = match failed.outcome() {
-            Outcome::Throttled(wait) => wait,
-            Outcome::Retry { wait, .. } => wait.max(ASK_AGAIN),
+            AnswerClass::Throttled(wait) => wait,
+            AnswerClass::Retry { wait, .. } => wait.max(ASK_AGAIN),
             _ => return None,
         };
         clock.sleep(wait).await;

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
-use controller_core::api::Outcome;
+use controller_core::api::AnswerClass;
 use controller_core::controller::{Action, LoopEvent, Requeue};
 use parking_lot::Mutex;
 
@@ -31,7 +31,7 @@ fn a_drain_takes_no_new_keys_and_lets_passes_run_to_their_end() {
     rig.accept("x=1");
     assert_eq!(rig.after(SECOND), ["y=1 writes y=1"]);
     assert!(!rig.event_loop.is_drained());
-    rig.fail("y=1", Outcome::Conflict);
+    rig.fail("y=1", AnswerClass::Conflict);
     assert_eq!(rig.turn(), NOTHING);
     assert!(rig.event_loop.is_drained());
     assert_eq!(rig.after(60 * SECOND), NOTHING);
@@ -247,7 +247,7 @@ fn planned_once(rig: &mut Rig) {
 fn a_plan_that_could_not_be_made_has_not_changed() {
     let mut rig = dry(read_then_plan);
     planned_once(&mut rig);
-    rig.fail("q", Outcome::retry(false));
+    rig.fail("q", AnswerClass::retry(false));
     rig.turn();
     assert_eq!(rig.after(5 * MS), ["a asks q"]);
     rig.answered("q", "x");

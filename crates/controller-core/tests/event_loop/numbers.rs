@@ -1,6 +1,6 @@
 //! `workqueue_*`: the metrics follow a key through the queue.
 
-use controller_core::api::Outcome;
+use controller_core::api::AnswerClass;
 use controller_core::clock::Clock;
 use controller_core::controller::{Action, Order, Queue, Requeue};
 use controller_core::workqueue::QueueMetrics;
@@ -61,7 +61,7 @@ fn the_metrics_follow_a_key_through_the_queue() {
     assert_counts(&registry, 3, 2, 1, 0, 0);
     rig.answered("a", "x");
     assert_counts(&registry, 3, 1, 2, 1, 0);
-    rig.fail("b", Outcome::retry(false));
+    rig.fail("b", AnswerClass::retry(false));
     rig.turn();
     assert_counts(&registry, 3, 0, 3, 2, 1);
     rig.answered("a", "x");

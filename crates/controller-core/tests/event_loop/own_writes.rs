@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::api::Outcome;
+use controller_core::api::AnswerClass;
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
     Accepted, Completed, Controller, Effect, Loop, LoopEvent, Notification, Now, Polled, RequestOf,
@@ -16,7 +16,7 @@ use harness::sim::{NOW, Resource, Watch, observed};
 use crate::dimmer::{Dimmer, Lamp};
 use crate::rig::{MS, Permits, SECOND, failed};
 
-const NO_ANSWER: Outcome = Outcome::retry(true);
+const NO_ANSWER: AnswerClass = AnswerClass::retry(true);
 const NOTHING: [u8; 0] = [];
 
 struct World {
@@ -288,7 +288,7 @@ fn an_answer_that_does_not_say_which_object_it_was_leaves_it_unknown() {
 fn a_refused_write_has_changed_nothing() {
     let mut world = World::with_lamp(1);
     world.turn();
-    world.complete(Completed::Wrote(Err(failed(Outcome::Conflict))));
+    world.complete(Completed::Wrote(Err(failed(AnswerClass::Conflict))));
     assert_eq!((world.cached(), world.freshness()), (0, Freshness::Synced));
     assert_eq!(world.turn(), NOTHING);
     assert_eq!(world.after(5 * MS), [1]);

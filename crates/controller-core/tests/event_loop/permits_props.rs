@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::api::{Denial, Outcome as Answer};
+use controller_core::api::{AnswerClass as Answer, Denial};
 use controller_core::controller::{Action, Outcome};
 use parking_lot::Mutex;
 use proptest::prelude::*;

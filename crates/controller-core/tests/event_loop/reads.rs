@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use controller_core::api::Outcome;
+use controller_core::api::AnswerClass;
 use controller_core::clock::Clock;
 use controller_core::controller::{Action, QueryPolicy};
 use controller_core::workqueue::QueueMetrics;
@@ -12,7 +12,7 @@ use prometheus::Registry;
 use crate::rig::{MS, NOTHING, Rig, SECOND, Setup};
 use crate::scripted::{Q, Scripted, Seen, Text, reads, writes};
 
-const NO_ANSWER: Outcome = Outcome::retry(false);
+const NO_ANSWER: AnswerClass = AnswerClass::retry(false);
 
 /// Sends `query`, then writes its answer.
 fn ask_then_write(query: Text) -> impl Fn(&Seen<'_>) -> Action<Scripted> {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use controller_core::api::{Denial, Outcome};
+use controller_core::api::{AnswerClass, Denial};
 use controller_core::controller::{
     Accepted, Action, Completed, Failed, Order, Queue, RequestOf, Requeue, Retry, RetryLimit, RetryShare,
 };
@@ -11,7 +11,7 @@ use controller_core::controller::{
 use crate::rig::{MS, NOTHING, Rig, SECOND, Setup, failed};
 use crate::scripted::{Scripted, Seen, Text, reads, writes};
 
-const REFUSED: Outcome = Outcome::Forbidden(Denial::ThisObject);
+const REFUSED: AnswerClass = AnswerClass::Forbidden(Denial::ThisObject);
 
 /// One write, until it is accepted in this pass.
 fn write(seen: &Seen<'_>) -> Action<Scripted> {
@@ -78,7 +78,10 @@ fn a_key_that_is_given_up_leaves_nothing_behind() {
 #[test]
 fn a_key_is_not_retried_sooner_than_the_server_asks() {
     let (fate_unknown, wait) = (false, 7 * SECOND);
-    for outcome in [Outcome::Throttled(wait), Outcome::Retry { fate_unknown, wait }] {
+    for outcome in [
+        AnswerClass::Throttled(wait),
+        AnswerClass::Retry { fate_unknown, wait },
+    ] {
         let mut rig = Setup::default().rig(write);
         rig.fail_once("a=1", "a=1", outcome);
         assert_eq!(rig.after(6_999 * MS), NOTHING);
@@ -95,7 +98,7 @@ fn of_two_failures_of_a_pass_the_one_counts_that_asks_for_the_longer_wait() {
         for write in order {
             let throttled = write == "a=1";
             let outcome = if throttled {
-                Outcome::Throttled(7 * SECOND)
+                AnswerClass::Throttled(7 * SECOND)
             } else {
                 REFUSED
             };
@@ -111,7 +114,7 @@ fn of_two_failures_of_a_pass_the_one_counts_that_asks_for_the_longer_wait() {
 fn a_key_whose_object_is_gone_is_not_retried() {
     let mut rig = Setup::default().rig(write);
     rig.woken("a=1");
-    rig.fail("a=1", Outcome::Gone);
+    rig.fail("a=1", AnswerClass::Gone);
     assert_eq!(rig.after(60 * SECOND), NOTHING);
     assert_eq!(rig.told(), ["Leading(true)"]);
     assert_eq!(rig.event_loop.held(), 0);
@@ -123,7 +126,7 @@ fn a_failed_read_is_retried_too() {
         None => reads(["q"]),
         Some(_) => Action::Done(vec![]),
     });
-    rig.fail_once("a", "q", Outcome::retry(false));
+    rig.fail_once("a", "q", AnswerClass::retry(false));
     assert_eq!(rig.after(5 * MS), ["a asks q"]);
     assert_eq!(rig.told().last().unwrap(), "a failed: Failed");
 }
@@ -216,7 +219,7 @@ fn a_key_that_is_refused_for_long_waits_an_eighth_of_that_and_at_most_five_minut
 fn a_key_whose_server_is_away_for_long_waits_no_longer_than_the_queue_says() {
     let mut rig = up_to_8_s(1, write);
     rig.wake("a=1");
-    let away = |_: &RequestOf<Scripted>| Completed::Wrote(Err(failed(Outcome::retry(false))));
+    let away = |_: &RequestOf<Scripted>| Completed::Wrote(Err(failed(AnswerClass::retry(false))));
     let timeline = times(&rig.timeline(Duration::from_mins(30), away));
     let waits = timeline.windows(2).map(|pair| pair[1] - pair[0]);
     assert_eq!(waits.max(), Some(8_000));

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::api::{Call, CallFailed, Outcome, Verb};
+use controller_core::api::{AnswerClass, Call, CallFailed, Verb};
 use controller_core::clock::saturating_add;
 use controller_core::controller::{
     Accepted, Action, Completed, Effect, Limit, Loop, LoopEvent, Notification, Now, Polled, QueryPolicy,
@@ -258,12 +258,12 @@ impl Rig {
     }
 
     /// Fails the request in flight.
-    pub(crate) fn fail(&mut self, what: Text, outcome: Outcome) {
+    pub(crate) fn fail(&mut self, what: Text, outcome: AnswerClass) {
         self.fail_with(what, failed(outcome));
     }
 
     /// Runs a pass of this key; its one request fails.
-    pub(crate) fn fail_once(&mut self, key: Text, what: Text, outcome: Outcome) {
+    pub(crate) fn fail_once(&mut self, key: Text, what: Text, outcome: AnswerClass) {
         self.wake(key);
         self.turn();
         self.fail(what, outcome);
@@ -307,7 +307,7 @@ impl Rig {
 }
 
 /// A request that failed with this outcome.
-pub(crate) fn failed(outcome: Outcome) -> CallFailed {
+pub(crate) fn failed(outcome: AnswerClass) -> CallFailed {
     CallFailed::Answered {
         call: call(),
         outcome,

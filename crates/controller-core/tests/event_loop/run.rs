@@ -12,7 +12,7 @@ use controller_core::shutdown::{self, Trigger};
 use harness::Start;
 use harness::sim::START;
 use serde_json::json;
-use testkit::embedded::{Fault, Resource, Server, Verb};
+use testkit::embedded::{Fault, RequestVerb, Resource, Server};
 
 use crate::dimmer::{Dimmer, Lamp, LampWire, lamps};
 use crate::rig::{MS, SECOND};
@@ -85,7 +85,7 @@ impl World {
         let requests = self.server.requests();
         requests
             .iter()
-            .filter(|request| request.verb == Verb::Patch)
+            .filter(|request| request.verb == RequestVerb::Patch)
             .count()
     }
 
@@ -164,7 +164,7 @@ async fn a_failed_write_is_counted_and_retried() {
     let world = World::with_lamp(1);
     world
         .server
-        .fail_next(2, |request| request.verb == Verb::Patch, Fault::DropBefore);
+        .fail_next(2, |request| request.verb == RequestVerb::Patch, Fault::DropBefore);
     world.run_for(SECOND).await;
     assert_eq!((world.shines().as_str(), world.patches()), ("1", 3));
     assert!(world.metric("controller_sync_failures_total{reason=\"Failed\"} 2"));
@@ -176,7 +176,7 @@ async fn a_shutdown_lets_the_pass_under_way_run_to_its_end() {
     let slow = Fault::Delay(5 * SECOND);
     world
         .server
-        .fail_next(2, |request| request.verb == Verb::Patch, slow);
+        .fail_next(2, |request| request.verb == RequestVerb::Patch, slow);
     let stop = async {
         world.clock.sleep(SECOND).await;
         world.add("another", 1);
@@ -207,7 +207,7 @@ async fn a_leader_looks_at_everything_again_every_hour() {
     let gone = Fault::status(404, "NotFound");
     world
         .server
-        .fail_next(2, |request| request.verb == Verb::Patch, gone);
+        .fail_next(2, |request| request.verb == RequestVerb::Patch, gone);
     let others = async {
         world.clock.sleep(3599 * SECOND).await;
         assert_eq!(world.patches(), 1);

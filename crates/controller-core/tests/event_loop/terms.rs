@@ -1,6 +1,6 @@
 //! What ends with a term, and what does not.
 
-use controller_core::api::{CallFailed, Outcome};
+use controller_core::api::{AnswerClass, CallFailed};
 use controller_core::controller::{Action, Queue};
 use controller_core::leader::LeaseLost;
 
@@ -8,7 +8,7 @@ use crate::queue::ask_once;
 use crate::rig::{MS, NOTHING, Permits, Rig, SECOND, Setup, call};
 use crate::scripted::{Q, Scripted, Seen, reads, writes};
 
-const NO_ANSWER: Outcome = Outcome::retry(true);
+const NO_ANSWER: AnswerClass = AnswerClass::retry(true);
 
 fn write(seen: &Seen<'_>) -> Action<Scripted> {
     if seen.is_accepted(seen.key) {

@@ -1,6 +1,6 @@
 //! How many passes run at once.
 
-use controller_core::api::Outcome;
+use controller_core::api::AnswerClass;
 use controller_core::controller::{Action, Queue};
 
 use crate::queue::ask_once;
@@ -51,7 +51,7 @@ fn keys_that_fail_again_and_again_hold_a_quarter_of_the_workers() {
             Some(_) => Action::Done(vec![]),
         });
         for key in &failing {
-            rig.fail_once(key, key, Outcome::Invalid);
+            rig.fail_once(key, key, AnswerClass::Invalid);
         }
         // Each request takes half a second, and fails.
         let mut sent = rig.after(SECOND);
@@ -61,7 +61,7 @@ fn keys_that_fail_again_and_again_hold_a_quarter_of_the_workers() {
             let fails = sent[0].split(' ').next().unwrap().to_owned();
             rig.fail(
                 failing.iter().find(|key| **key == fails).unwrap(),
-                Outcome::Invalid,
+                AnswerClass::Invalid,
             );
             out(&mut sent, &fails);
             let fresh: Text = format!("fresh {round}=1").leak();

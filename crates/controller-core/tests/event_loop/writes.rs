@@ -1,12 +1,12 @@
 //! Refused writes, writes side by side, and passes that make no progress.
 
-use controller_core::api::{Denial, Outcome};
+use controller_core::api::{AnswerClass, Denial};
 use controller_core::controller::Action;
 
 use crate::rig::{MS, NOTHING, Setup};
 use crate::scripted::{Scripted, Seen, Text, reads, writes};
 
-const REFUSED: Outcome = Outcome::Forbidden(Denial::ThisObject);
+const REFUSED: AnswerClass = AnswerClass::Forbidden(Denial::ThisObject);
 
 /// Wants all of these to be accepted in one pass.
 fn write_all(all: &'static [Text]) -> impl Fn(&Seen<'_>) -> Action<Scripted> {
@@ -66,7 +66,7 @@ fn a_refused_write_is_not_sent_again_in_its_pass_and_does_not_stop_the_others() 
 fn a_write_to_an_object_that_is_gone_fails_no_pass_and_is_not_sent_again_in_it() {
     let mut rig = Setup::default().rig(write_all(&["x=1", "y=1"]));
     rig.woken("a");
-    rig.fail("x=1", Outcome::Gone);
+    rig.fail("x=1", AnswerClass::Gone);
     assert_eq!(rig.turn(), NOTHING);
     assert_eq!(rig.accepted("y=1"), NOTHING);
     assert_eq!(rig.event_loop.held(), 0, "the watch will show and enqueue it");

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use controller_core::informer::{
-    DecodeError, Effect, ErrorKind, Removed, Skipped, Source, SourceError, SourceEvent, Versioned,
+    DecodeError, ErrorKind, Removed, Skipped, Source, SourceError, SourceEvent, Versioned, WriteEffect,
 };
 use controller_core::meta::Uid;
 use harness::scripted::{Script, ScriptedSource, scripted};
@@ -65,9 +65,9 @@ async fn an_etcd_that_was_set_back_is_listed_again(
     running.settle().await;
     running.store().begin_write(&key(name));
     let effect = if makes.is_empty() {
-        Effect::Patch(Arc::new(Thing::clone))
+        WriteEffect::Patch(Arc::new(Thing::clone))
     } else {
-        Effect::Object(thing(makes, 1))
+        WriteEffect::Object(thing(makes, 1))
     };
     let version = Some(version).filter(|version| *version != 0);
     drop(

@@ -20,7 +20,7 @@ use kube::discovery::ApiResource;
 use rstest::rstest;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use testkit::embedded::{Fault, NODES, Request, Rule, Server, Verb};
+use testkit::embedded::{Fault, FaultRule, NODES, RecordedRequest, RequestVerb, Server};
 
 use crate::thing::{Running, Thing, clock};
 
@@ -113,9 +113,9 @@ fn taint(server: &Server, name: &str, taints: usize) {
 }
 
 /// A verb, and whether it is all that there is.
-const STREAM: (Verb, bool) = (Verb::Watch, true);
-const PAGE: (Verb, bool) = (Verb::List, true);
-const WATCH: (Verb, bool) = (Verb::Watch, false);
+const STREAM: (RequestVerb, bool) = (RequestVerb::Watch, true);
+const PAGE: (RequestVerb, bool) = (RequestVerb::List, true);
+const WATCH: (RequestVerb, bool) = (RequestVerb::Watch, false);
 
 impl World {
     /// Two nodes come in pages; then the watch cannot go on from where it was.
@@ -132,7 +132,7 @@ impl World {
     }
 
     /// After a 410, and whatever comes of what is asked first, these requests lead to a watch.
-    async fn is_listed_anew_by(&self, expected: &[(Verb, bool)]) {
+    async fn is_listed_anew_by(&self, expected: &[(RequestVerb, bool)]) {
         let before = self.verbs().len();
         self.server.down();
         taint(&self.server, "n0", before);
@@ -147,13 +147,13 @@ impl World {
         );
     }
 
-    fn verbs(&self) -> Vec<(Verb, bool)> {
+    fn verbs(&self) -> Vec<(RequestVerb, bool)> {
         let asked = self.asked().into_iter();
         asked.map(|(verb, lists, _)| (verb, lists)).collect()
     }
 
     /// Verb, whether it is all that there is, and whether protobuf was asked for.
-    fn asked(&self) -> Vec<(Verb, bool, bool)> {
+    fn asked(&self) -> Vec<(RequestVerb, bool, bool)> {
         let requests = self.server.requests();
         let asked = requests
             .iter()
@@ -177,8 +177,8 @@ async fn a_streaming_list_and_then_a_watch_feed_the_store(
     world.server.delete(&NODES, "", "n1").unwrap();
     assert_eq!(world.running.told().await, ["~n0=0>7", "+n3=1", "-n1=1"]);
     let asked = [
-        (Verb::Watch, true, is_protobuf),
-        (Verb::Watch, false, is_protobuf),
+        (RequestVerb::Watch, true, is_protobuf),
+        (RequestVerb::Watch, false, is_protobuf),
     ];
     assert_eq!(world.asked(), asked);
 }
@@ -198,12 +198,15 @@ async fn an_answer_in_json_is_read_whatever_was_asked_for() {
 #[tokio::test(start_paused = true)]
 async fn who_refuses_protobuf_is_asked_for_json(#[case] code: u16, #[case] reason: &str) {
     let server = with_nodes(1);
-    let asks_for_protobuf = |request: &Request| request.accept.contains("protobuf");
-    server.fail(Rule::new(Fault::status(code, reason)).matching(asks_for_protobuf));
+    let asks_for_protobuf = |request: &RecordedRequest| request.accept.contains("protobuf");
+    server.fail(FaultRule::new(Fault::status(code, reason)).matching(asks_for_protobuf));
     let world = start(server, Encoding::Protobuf);
     assert_eq!(world.running.told().await, ["+n0=0", "synced"]);
-    let (list, watch) = ((Verb::Watch, true, false), (Verb::Watch, false, false));
-    assert_eq!(world.asked(), [(Verb::Watch, true, true), list, watch]);
+    let (list, watch) = (
+        (RequestVerb::Watch, true, false),
+        (RequestVerb::Watch, false, false),
+    );
+    assert_eq!(world.asked(), [(RequestVerb::Watch, true, true), list, watch]);
     assert_eq!(world.running.last_error(), None);
 }
 
@@ -258,15 +261,15 @@ async fn a_stream_that_does_not_end_what_there_is_costs_streams_for_good_only_tw
     #[case] fault: Fault,
 ) {
     let server = with_nodes(2);
-    let is_stream = |request: &Request| request.lists() && request.verb == Verb::Watch;
+    let is_stream = |request: &RecordedRequest| request.lists() && request.verb == RequestVerb::Watch;
     // The third is complete.
-    server.fail(Rule::new(fault.clone()).matching(is_stream).times(1));
+    server.fail(FaultRule::new(fault.clone()).matching(is_stream).times(1));
     let world = start(server, Encoding::Protobuf);
     world.running.clock.sleep(Duration::from_mins(1)).await;
     assert_eq!(world.running.held(), ["n0=0", "n1=1"]);
     assert_eq!(world.verbs(), [STREAM, PAGE, WATCH]);
     world.is_listed_anew_by(&[STREAM, WATCH]).await;
-    world.server.fail(Rule::new(fault).matching(is_stream));
+    world.server.fail(FaultRule::new(fault).matching(is_stream));
     world.is_listed_anew_by(&[STREAM, PAGE, WATCH]).await;
     world.is_listed_anew_by(&[STREAM, PAGE, WATCH]).await;
     world.is_listed_anew_by(&[PAGE, WATCH]).await;

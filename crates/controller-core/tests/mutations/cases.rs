@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use controller_core::informer::{
-    Change, DecodeError, Delta, Effect, Freshness, Removed, Skipped, SourceEvent, Store, Versioned, View,
+    Change, DecodeError, Delta, Freshness, Removed, Skipped, SourceEvent, Store, Versioned, View, WriteEffect,
 };
 use controller_core::meta::{ObjectKey, Uid};
 
@@ -44,8 +44,8 @@ fn observed(name: &str, uid: &str, version: &str, text: &str) -> Versioned<Word>
     }
 }
 
-fn adds(letter: String) -> Effect<Word> {
-    Effect::Patch(Arc::new(move |word: &Word| Word {
+fn adds(letter: String) -> WriteEffect<Word> {
+    WriteEffect::Patch(Arc::new(move |word: &Word| Word {
         key: word.key.clone(),
         text: format!("{}{letter}", word.text),
     }))
@@ -132,10 +132,10 @@ impl Cache {
             }
             ["accepted", of, version, effect] => {
                 let effect = match effect.split_at(1) {
-                    ("=", text) => Effect::Object(word("a", text)),
+                    ("=", text) => WriteEffect::Object(word("a", text)),
                     ("+", letter) => adds(letter.to_owned()),
-                    _ if effect == "gone" => Effect::Deleted,
-                    _ => Effect::Nothing,
+                    _ if effect == "gone" => WriteEffect::Deleted,
+                    _ => WriteEffect::Nothing,
                 };
                 told(&store.accepted(&a, &uid(of), version.parse().ok(), id_of(version), effect))
             }
@@ -743,7 +743,7 @@ fn a_list_tells_the_differences_to_what_was_held_deletions_first() {
     for name in ["c", "b"] {
         cache.apply(SourceEvent::Applied(observed(name, name, "5", "x")));
     }
-    let created = Effect::Object(word("d", "n"));
+    let created = WriteEffect::Object(word("d", "n"));
     for (name, version, effect) in [("d", 8, created), ("b", 9, adds("p".to_owned()))] {
         cache.store.begin_write(&key(name));
         cache

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use controller_core::informer::{
-    Change, Delta, Effect, Freshness, Removed, SourceEvent, Store, Versioned, View,
+    Change, Delta, Freshness, Removed, SourceEvent, Store, Versioned, View, WriteEffect,
 };
 use controller_core::meta::{ObjectKey, Uid};
 use proptest::prelude::*;
@@ -176,8 +176,8 @@ fn event(name: &str, object: &Object) -> SourceEvent<Thing> {
 }
 
 /// What the answer says of this request alone.
-fn part(verb: Verb, fields: Fields) -> Effect<Thing> {
-    Effect::Patch(Arc::new(move |thing: &Thing| {
+fn part(verb: Verb, fields: Fields) -> WriteEffect<Thing> {
+    WriteEffect::Patch(Arc::new(move |thing: &Thing| {
         let mut thing = thing.clone();
         match verb {
             Verb::WriteOurs => thing.fields.ours = fields.ours,
@@ -395,18 +395,18 @@ impl World {
             return;
         };
         let (object, effect, version) = match (done, form, request.verb) {
-            (Done::Deleted(object, _), Form::WithoutVersion, _) => (object, Effect::Deleted, None),
+            (Done::Deleted(object, _), Form::WithoutVersion, _) => (object, WriteEffect::Deleted, None),
             // The deletion that takes the last finalizer has the version before.
             (Done::Deleted(object, _), _, Verb::Release) => {
                 let version = object.version;
-                (object, Effect::Deleted, Some(version))
+                (object, WriteEffect::Deleted, Some(version))
             }
-            (Done::Deleted(object, version), _, _) => (object, Effect::Deleted, Some(version)),
-            (Done::Written(object), _, Verb::Touch) => (object, Effect::Nothing, None),
+            (Done::Deleted(object, version), _, _) => (object, WriteEffect::Deleted, Some(version)),
+            (Done::Written(object), _, Verb::Touch) => (object, WriteEffect::Nothing, None),
             (Done::Written(object), form, verb) => {
                 let whole = matches!(form, Form::Whole) || matches!(verb, Verb::Create(_));
                 let effect = if whole {
-                    Effect::Object(thing(name, &object))
+                    WriteEffect::Object(thing(name, &object))
                 } else {
                     part(verb, object.fields)
                 };
@@ -417,14 +417,14 @@ impl World {
         let was_held = self.held(name).is_some();
         self.hear(name, object.uid, object.version);
         match &effect {
-            Effect::Deleted => {
+            WriteEffect::Deleted => {
                 self.gone.insert(object.uid);
                 self.known(name).accepted.insert(version.unwrap_or(0));
             }
-            Effect::Nothing => {}
+            WriteEffect::Nothing => {}
             _ if version.is_none() => self.lose(request),
-            Effect::Object(_) => self.raise(object.uid, object.fields.each()),
-            Effect::Patch(_) => self.raise(object.uid, only(request.verb, object.fields)),
+            WriteEffect::Object(_) => self.raise(object.uid, object.fields.each()),
+            WriteEffect::Patch(_) => self.raise(object.uid, only(request.verb, object.fields)),
         }
         if let Some(version) = version {
             let gone = self.gone.contains(&object.uid);

@@ -7,7 +7,8 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use testkit::embedded::{
-    Fault, JOBS, Loopback, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource, Server, Verb,
+    Fault, JOBS, Loopback, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RequestVerb, Resource,
+    Server,
 };
 
 use crate::demo::{Demo, turn};
@@ -61,7 +62,7 @@ async fn a_step_that_is_not_as_expected_fails_the_demo_and_leaves_nothing_behind
     };
     cluster
         .server
-        .fail_next(usize::MAX, |request| request.verb == Verb::Patch, fault);
+        .fail_next(usize::MAX, |request| request.verb == RequestVerb::Patch, fault);
     let ended = Demo::start_on(&cluster.kubeconfig, &["--fast", "--within=5"])
         .end()
         .await;

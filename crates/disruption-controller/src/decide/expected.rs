@@ -12,7 +12,7 @@ use controller_core::meta::OwnerRef;
 
 use crate::decide::counts::Counts;
 use crate::decide::demand::Demand;
-use crate::decide::failure::{Cause, Failure};
+use crate::decide::failure::{Cause, SyncFailure};
 use crate::decide::scale::{Scale, Scales};
 
 /// The expected pods: those that exist, or the sum of the scales of their distinct controllers.
@@ -21,7 +21,7 @@ pub fn expected_pods(
     counts: &Counts,
     scales: &Scales,
     smallest_pod: impl Fn(&[&OwnerRef]) -> Option<Arc<str>>,
-) -> Result<i64, Failure> {
+) -> Result<i64, SyncFailure> {
     match demand {
         Demand::Nothing => return Ok(0),
         Demand::Available(_) => return Ok(counts.matched),
@@ -44,17 +44,17 @@ pub fn expected_pods(
             }
             Some(Scale::Unknown(failure)) => failures.push(failure.clone()),
             // Another scale failed before this one was queried.
-            None => unasked.push(Failure::transient(Cause::NoScaleKnown)),
+            None => unasked.push(SyncFailure::transient(Cause::NoScaleKnown)),
         }
     }
     if !orphans.is_empty() {
         let pod = smallest_pod(&orphans).unwrap_or_default();
-        failures.push(Failure::permanent(Cause::NoController(pod, orphaned - 1)));
+        failures.push(SyncFailure::permanent(Cause::NoController(pod, orphaned - 1)));
     }
     if failures.is_empty() {
         failures = unasked;
     }
-    match Failure::first(failures) {
+    match SyncFailure::first(failures) {
         Some(failure) => Err(failure),
         None => Ok(by_uid.values().copied().fold(0, i64::saturating_add)),
     }

@@ -8,7 +8,7 @@ use crate::scales::MOST_READS;
 /// Why a budget cannot be computed. Prints as its cause.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 #[error("{cause}")]
-pub struct Failure {
+pub struct SyncFailure {
     pub cause: Cause,
     /// Time alone may fix the failure: it is retried soon.
     pub transient: bool,
@@ -45,7 +45,7 @@ pub enum Cause {
     NoScaleKnown,
 }
 
-impl Failure {
+impl SyncFailure {
     /// A failure that only a change of an object fixes.
     pub const fn permanent(cause: Cause) -> Self {
         Self {

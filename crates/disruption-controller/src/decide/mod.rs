@@ -28,7 +28,7 @@ pub use self::counts::{Counts, Owned};
 pub use self::demand::{Demand, demand};
 pub use self::disrupted::{Disrupted, Entry, Fate, Sight, confirmed, disrupted, fate, overdue};
 pub use self::expected::expected_pods;
-pub use self::failure::{Cause, Failure};
+pub use self::failure::{Cause, SyncFailure};
 pub use self::scale::{Builtin, Reading, Scale, Scales, scale_of};
 pub use self::stale::stale;
 use crate::view::{Condition, PdbView};
@@ -66,7 +66,7 @@ pub struct Decision {
     /// When to compute again without an event, by wall time.
     pub look_again: Option<Timestamp>,
     /// The numbers, or why there are none.
-    pub result: Result<Numbers, Failure>,
+    pub result: Result<Numbers, SyncFailure>,
     /// The number of healthy pods that were approved to go.
     pub going: i64,
 }
@@ -110,7 +110,7 @@ pub fn decide(
     now: Timestamp,
 ) -> Decision {
     let Situation { pdb, counts, entries } = situation;
-    let expected = demand(pdb).map_err(Failure::permanent).and_then(|demand| {
+    let expected = demand(pdb).map_err(SyncFailure::permanent).and_then(|demand| {
         let pods = expected_pods(demand, counts, scales, smallest_pod)?;
         Ok((demand, pods))
     });
@@ -147,7 +147,7 @@ pub fn decide(
 /// Allows nothing, and says why (DIS-9). Entries of `disruptedPods` stay; the next of them ends at `entry_ends`.
 fn fail_safe(
     pdb: &Arc<PdbView>,
-    failure: Failure,
+    failure: SyncFailure,
     current: i64,
     entry_ends: Option<Timestamp>,
     now: Timestamp,

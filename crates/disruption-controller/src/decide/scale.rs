@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use controller_core::meta::{OwnerRef, Uid};
 
-use crate::decide::failure::Failure;
+use crate::decide::failure::SyncFailure;
 use crate::view::WorkloadView;
 
 /// The kinds that the informers watch.
@@ -37,7 +37,7 @@ pub enum Scale {
     /// A read says that no such controller exists.
     Gone,
     /// The scale could not be read.
-    Unknown(Failure),
+    Unknown(SyncFailure),
 }
 
 /// The scales of the controllers of a budget's pods.
@@ -55,7 +55,7 @@ pub enum Reading {
     },
     /// No object of this name.
     NotFound,
-    Failed(Failure),
+    Failed(SyncFailure),
 }
 
 impl Builtin {

@@ -1,6 +1,6 @@
 use std::cell::RefCell;
 
-use controller_core::api::{Call, CallFailed, Outcome as Answered, Verb};
+use controller_core::api::{AnswerClass as Answered, Call, CallFailed, Verb};
 use controller_core::controller::{Accepted, Outcome, Priority};
 use controller_core::informer::Wire;
 use jiff::Timestamp;

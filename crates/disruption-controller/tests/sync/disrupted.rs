@@ -1,7 +1,7 @@
 //! Evictions that were approved.
 
 use serde_json::json;
-use testkit::embedded::{Fault, Verb};
+use testkit::embedded::{Fault, RequestVerb};
 
 use crate::budget::numbers;
 use crate::world::World;
@@ -56,7 +56,7 @@ async fn an_entry_is_not_about_the_next_pod_of_its_name() {
     let _controller = world.start_and_settle().await;
     // The entry cannot be dropped before the name is taken again.
     let fault = Fault::status(500, "InternalError");
-    world.fail_next(usize::MAX, Verb::Patch, "poddisruptionbudgets", fault);
+    world.fail_next(usize::MAX, RequestVerb::Patch, "poddisruptionbudgets", fault);
     let entries = json!({ "web-0": world.seconds(0) });
     world.edit_pdb("web", |pdb| pdb["status"]["disruptedPods"] = entries);
     world.settle().await;
@@ -115,7 +115,7 @@ async fn an_entry_whose_pod_cannot_be_read_stays_until_it_can() {
     let entries = json!({ "web-0": world.seconds(0) });
     world.edit_pdb("web", |pdb| pdb["status"]["disruptedPods"] = entries);
     let fault = Fault::status(500, "InternalError");
-    world.fail_next(usize::MAX, Verb::List, "pods", fault);
+    world.fail_next(usize::MAX, RequestVerb::List, "pods", fault);
     world.pass(300).await;
     assert_eq!(world.numbers("web"), numbers(1, 2, 1, 3));
     world.server.clear_faults();

@@ -2,12 +2,12 @@
 
 use rstest::rstest;
 use serde_json::{Value, json};
-use testkit::embedded::{Fault, Request, Verb};
+use testkit::embedded::{Fault, RecordedRequest, RequestVerb};
 
 use crate::budget::numbers;
 use crate::world::World;
 
-fn reads_a_scale(request: &Request) -> bool {
+fn reads_a_scale(request: &RecordedRequest) -> bool {
     request.subresource == "scale"
 }
 
@@ -194,7 +194,7 @@ async fn a_reference_to_nothing_that_can_be_asked_for_is_not_asked_for() {
 #[tokio::test(start_paused = true)]
 async fn a_status_that_cannot_be_written_is_written_when_it_can(#[case] fault: Fault) {
     let world = World::with_budget(3, "minAvailable", &json!(1));
-    world.fail_next(5, Verb::Patch, "poddisruptionbudgets", fault);
+    world.fail_next(5, RequestVerb::Patch, "poddisruptionbudgets", fault);
     let _controller = world.start_and_pass(15).await;
     assert_eq!(world.numbers("web"), numbers(2, 3, 1, 3));
     world.delete("web-0");
@@ -236,7 +236,7 @@ async fn nothing_more_is_allowed_while_the_watch_of_pods_is_away() {
     let world = World::with_budget(3, "minAvailable", &json!(3));
     let _controller = world.start_and_settle().await;
     assert_eq!(world.allowed("web"), 0);
-    let watches = |request: &Request| request.resource == "pods" && !request.verb.is_write();
+    let watches = |request: &RecordedRequest| request.resource == "pods" && !request.verb.is_write();
     let away = Fault::status(503, "ServiceUnavailable");
     world.fail_those(usize::MAX, watches, away);
     world.server.close_watches();
@@ -260,7 +260,7 @@ async fn what_was_wrongly_said_to_be_gone_is_written_within_the_hour() {
     let world = World::new();
     world.pods(3, None);
     let fault = Fault::status(404, "NotFound");
-    world.fail_next(1, Verb::Patch, "poddisruptionbudgets", fault);
+    world.fail_next(1, RequestVerb::Patch, "poddisruptionbudgets", fault);
     let _controller = world.start();
     world.pdb("web", "minAvailable", &json!(1));
     world.pass(3700).await;

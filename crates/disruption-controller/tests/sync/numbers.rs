@@ -1,7 +1,7 @@
 //! What `/metrics` shows.
 
 use serde_json::json;
-use testkit::embedded::{Fault, Verb};
+use testkit::embedded::{Fault, RequestVerb};
 
 use crate::world::{World, process};
 
@@ -13,7 +13,7 @@ async fn the_metrics() {
     world.pdb("failed", "minAvailable", &json!(-1));
     // With a Lease and a failure, so that every family has a series.
     let fault = Fault::status(500, "InternalError");
-    world.fail_those(1, |request| request.verb == Verb::Patch, fault);
+    world.fail_those(1, |request| request.verb == RequestVerb::Patch, fault);
     let controller = world.start_with(process().elected_as("us"));
     world.pass(20).await;
     insta::assert_snapshot!(controller.families());

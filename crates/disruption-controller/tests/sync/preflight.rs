@@ -1,7 +1,7 @@
 //! What `preflight` finds out, from the requests to the report.
 
 use controller_core::runtime::App;
-use controller_core::runtime::preflight::{Check, Level, Report, State, preflight};
+use controller_core::runtime::preflight::{Check, CheckState, Level, PreflightReport, preflight};
 use disruption_controller::DisruptionController;
 use disruption_controller::config::Config;
 use harness::chart::Chart;
@@ -50,18 +50,18 @@ fn micros(seconds: &str) -> String {
     seconds.replace('Z', ".000000Z")
 }
 
-async fn report_to(world: &World, client: kube::Client, config: &Config) -> Report {
+async fn report_to(world: &World, client: kube::Client, config: &Config) -> PreflightReport {
     let known = DisruptionController::PREFLIGHT.unwrap();
     preflight(&known, config, &client.into(), &world.clock)
         .await
         .unwrap()
 }
 
-async fn report(world: &World) -> Report {
+async fn report(world: &World) -> PreflightReport {
     report_to(world, world.client(), &Config::default()).await
 }
 
-fn texts(report: &Report, check: Check) -> Vec<&str> {
+fn texts(report: &PreflightReport, check: Check) -> Vec<&str> {
     let findings = report.findings.iter().filter(|finding| finding.check == check);
     findings.map(|finding| &*finding.text).collect()
 }
@@ -70,7 +70,7 @@ fn texts(report: &Report, check: Check) -> Vec<&str> {
 async fn beside_the_built_in_loop_preflight_blocks_and_changes_nothing() {
     let world = kubeadm("*,bootstrapsigner,tokencleaner");
     let report = report(&world).await;
-    assert_eq!((report.built_in_loop, report.exit_code()), (State::On, 2));
+    assert_eq!((report.built_in_loop, report.exit_code()), (CheckState::On, 2));
     assert_eq!(
         texts(&report, Check::BuiltInLoop),
         ["on: pod kube-system/kube-controller-manager-a runs it"]
@@ -86,7 +86,7 @@ async fn where_it_is_off_preflight_lets_go() {
     let world = kubeadm("*,bootstrapsigner,tokencleaner,-disruption-controller");
     let report = report(&world).await;
     assert_eq!(report.verdict, Level::Ok, "{}", report.text());
-    assert_eq!(report.built_in_loop, State::Off);
+    assert_eq!(report.built_in_loop, CheckState::Off);
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rstest::rstest;
 use serde_json::{Value, json};
-use testkit::embedded::{Fault, Verb};
+use testkit::embedded::{Fault, RequestVerb};
 
 use crate::budget::numbers;
 use crate::world::{World, process};
@@ -20,7 +20,7 @@ async fn an_eviction_that_races_a_status_write_is_never_overwritten() {
     assert_eq!(world.allowed("web"), 2);
     let mark = world.server.mark();
     let fault = Fault::Delay(Duration::from_millis(500));
-    world.fail_next(1, Verb::Patch, "poddisruptionbudgets", fault);
+    world.fail_next(1, RequestVerb::Patch, "poddisruptionbudgets", fault);
     // Our write of 1 is held back; meanwhile the two others are evicted on the 2 that stands.
     world.delete("moe");
     world.pass_millis(100).await;
@@ -40,7 +40,7 @@ async fn two_drains_at_once_never_go_below_the_budget(#[case] fault: Fault) {
     let (world, _) = World::with_set(20, 20);
     world.pdb("web", "minAvailable", &json!("75%"));
     let _controller = world.start_and_settle().await;
-    world.fail_next(100, Verb::Patch, "poddisruptionbudgets", fault);
+    world.fail_next(100, RequestVerb::Patch, "poddisruptionbudgets", fault);
     let mut evicted = 0;
     for round in 0..50 {
         for pod in [round % 20, (round + 7) % 20] {

@@ -409,7 +409,7 @@ async fn a_budget_of_more_controllers_than_are_read_allows_nothing() {
     }
     world.pdb("web", "maxUnavailable", &json!(1));
     let _controller = world.start_and_pass(60).await;
-    let scales = |request: &testkit::embedded::Request| request.subresource == "scale";
+    let scales = |request: &testkit::embedded::RecordedRequest| request.subresource == "scale";
     assert_eq!(
         world.server.requests().only(scales).len(),
         0,

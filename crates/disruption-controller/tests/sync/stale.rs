@@ -2,7 +2,7 @@
 
 use rstest::rstest;
 use serde_json::{Value, json};
-use testkit::embedded::{Fault, PODS, Verb};
+use testkit::embedded::{Fault, PODS, RequestVerb};
 
 use crate::world::World;
 
@@ -114,7 +114,7 @@ async fn a_reset_that_fails_is_tried_again() {
     let world = World::new();
     world.pod("p", None);
     let _controller = world.start();
-    world.fail_next(3, Verb::Patch, "pods", Fault::status(500, "InternalError"));
+    world.fail_next(3, RequestVerb::Patch, "pods", Fault::status(500, "InternalError"));
     target(&world, "p", 0, "EvictionByEvictionAPI");
     world.pass(125).await;
     assert_eq!(condition(&world, "p")["status"], "False");
@@ -127,7 +127,7 @@ async fn a_pod_that_changes_while_it_is_reset_is_looked_at_again() {
     let _controller = world.start();
     target(&world, "p", 0, "EvictionByEvictionAPI");
     let fault = Fault::Delay(std::time::Duration::from_secs(3));
-    world.fail_next(1, Verb::Patch, "pods", fault);
+    world.fail_next(1, RequestVerb::Patch, "pods", fault);
     world.pass(121).await;
     // The drain comes back to it while our patch is on its way.
     target(&world, "p", 0, "EvictionByEvictionAPI");
@@ -157,7 +157,7 @@ async fn a_condition_is_stale_after_two_minutes_by_the_clock_of_the_api_server(
     world.pass(reset_after - 119).await;
     assert_eq!(condition(&world, "p")["status"], "False");
     let reads = world.sent_since(mark).to("pods");
-    let reads = reads.only(|request| request.verb == Verb::List).len();
+    let reads = reads.only(|request| request.verb == RequestVerb::List).len();
     assert!(reads <= 2, "{reads} reads");
 }
 
@@ -169,7 +169,7 @@ async fn a_condition_whose_pod_cannot_be_read_stays_until_it_can() {
     target(&world, "p", 0, "EvictionByEvictionAPI");
     world.fail_next(
         usize::MAX,
-        Verb::List,
+        RequestVerb::List,
         "pods",
         Fault::status(500, "InternalError"),
     );

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use controller_core::api::{CallFailed, Outcome};
+use controller_core::api::{AnswerClass, CallFailed};
 use controller_core::controller::{Completed, Now, RequestOf};
 use controller_core::leader::LeaseLost;
 
@@ -33,7 +33,7 @@ pub(super) fn failure<M: Model>(
     ask: &RequestOf<M::Controller>,
     fate_unknown: bool,
 ) -> Completed<AnswerOf<M>> {
-    let failed = failed(Outcome::retry(fate_unknown), None);
+    let failed = failed(AnswerClass::retry(fate_unknown), None);
     match ask {
         RequestOf::Query(_) => Completed::Read(Err(failed), None),
         RequestOf::Write(_) => Completed::Wrote(Err(failed)),

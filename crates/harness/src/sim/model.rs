@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use controller_core::api::{Call, CallFailed, Outcome, Verb};
+use controller_core::api::{AnswerClass, Call, CallFailed, Verb};
 use controller_core::controller::{self, Accepted, Completed, Controller, Loop, Now, RequestOf};
 use controller_core::meta::Uid;
 use jiff::Timestamp;
@@ -169,16 +169,16 @@ pub(super) fn call() -> Call {
 
 /// The failure if the object does not exist, or is another one.
 pub fn gone() -> CallFailed {
-    failed(Outcome::Gone, Some(404))
+    failed(AnswerClass::Gone, Some(404))
 }
 
 /// The failure if the object is not the one that was judged.
 pub fn conflict() -> CallFailed {
-    failed(Outcome::Conflict, Some(409))
+    failed(AnswerClass::Conflict, Some(409))
 }
 
 /// The failure with this outcome; with the code of the answer, if there was one.
-pub fn failed(outcome: Outcome, code: Option<u16>) -> CallFailed {
+pub fn failed(outcome: AnswerClass, code: Option<u16>) -> CallFailed {
     CallFailed::Answered {
         call: call(),
         outcome,

@@ -50,7 +50,7 @@ pub enum Answer {
     /// The claim is its group's, which has none yet.
     OfGroup,
     /// Nothing can be done.
-    Failed(Failure),
+    Failed(EntryFailure),
 }
 
 /// The plan: one claim from a template.
@@ -68,7 +68,7 @@ pub struct Create {
 
 /// Why an entry has no claim.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum EntryFailure {
     /// Its template does not exist; creating it enqueues the pod.
     #[error("ResourceClaimTemplate {0:?} not found")]
     TemplateMissing(Arc<str>),
@@ -94,7 +94,7 @@ pub enum Failure {
     UnknownSource,
 }
 
-impl Failure {
+impl EntryFailure {
     /// True if something else must happen first, which will enqueue the pod.
     pub const fn waits(&self) -> bool {
         matches!(
@@ -146,7 +146,7 @@ pub fn answer(
     let name = match recorded(claimant, entry) {
         Recorded::Users(name) => return Answer::Users(name),
         Recorded::NotNeeded => return Answer::NotNeeded,
-        Recorded::Unknown => return Answer::Failed(Failure::UnknownSource),
+        Recorded::Unknown => return Answer::Failed(EntryFailure::UnknownSource),
         Recorded::NotYet => return make(claimant, entry, None, known, gates),
         Recorded::Made(name) => name,
     };
@@ -179,13 +179,13 @@ fn make(
     gates: Gates,
 ) -> Answer {
     let ClaimSource::Template(template) = &entry.source else {
-        return Answer::Failed(Failure::UnknownSource);
+        return Answer::Failed(EntryFailure::UnknownSource);
     };
     let view = claimant.view;
     let number = recorded.and_then(|name| Names::of(&view.key.name, &view.uid, &entry.name).number(name));
     let made_for = |owner| made_for(owner, claimant, entry, recorded, number, known);
     match claimant.group {
-        Group::Missing(group) => return Answer::Failed(Failure::GroupMissing(Arc::clone(group))),
+        Group::Missing(group) => return Answer::Failed(EntryFailure::GroupMissing(Arc::clone(group))),
         Group::Known(group) if shares(group, entry) => {
             return made_for(group).map_or(Answer::OfGroup, Answer::Adopt);
         }
@@ -195,7 +195,7 @@ fn make(
         return Answer::Adopt(name);
     }
     if let Group::Off(group) = claimant.group {
-        return Answer::Failed(Failure::GroupsOff(Arc::clone(group)));
+        return Answer::Failed(EntryFailure::GroupsOff(Arc::clone(group)));
     }
     match usable(template, claimant, known, gates) {
         Ok(template) => create(claimant, entry, template, recorded.zip(number), known),
@@ -247,9 +247,9 @@ fn usable(
     claimant: &Claimant<'_>,
     known: &impl Known,
     gates: Gates,
-) -> Result<Arc<TemplateView>, Failure> {
+) -> Result<Arc<TemplateView>, EntryFailure> {
     let template = known.template(&beside(&claimant.view.key, name));
-    let template = template.ok_or_else(|| Failure::TemplateMissing(Arc::clone(name)))?;
+    let template = template.ok_or_else(|| EntryFailure::TemplateMissing(Arc::clone(name)))?;
     match disabled(&template, name, gates) {
         Some(failure) => Err(failure),
         None => Ok(template),
@@ -290,12 +290,12 @@ fn create(
 }
 
 /// The disabled feature that the template `name` needs (RC-7).
-fn disabled(template: &TemplateView, name: &Arc<str>, gates: Gates) -> Option<Failure> {
+fn disabled(template: &TemplateView, name: &Arc<str>, gates: Gates) -> Option<EntryFailure> {
     if template.admin_access && !gates.admin_access {
-        return Some(Failure::AdminAccessDisabled(Arc::clone(name)));
+        return Some(EntryFailure::AdminAccessDisabled(Arc::clone(name)));
     }
     let is_off = template.prioritized_list && !gates.prioritized_list;
-    is_off.then(|| Failure::PrioritizedListDisabled(Arc::clone(name)))
+    is_off.then(|| EntryFailure::PrioritizedListDisabled(Arc::clone(name)))
 }
 
 impl Create {

@@ -39,8 +39,8 @@ pub use self::claim::{
 };
 pub use self::departed::{ClaimantId, Departed};
 pub use self::entries::{
-    Answer, Create, Failure, Recorded, Seen, answer, is_for, made_after, needs_work, needs_work_on, recorded,
-    statuses, wants_claims,
+    Answer, Create, EntryFailure, Recorded, Seen, answer, is_for, made_after, needs_work, needs_work_on,
+    recorded, statuses, wants_claims,
 };
 pub use self::names::{Names, base_name, claim_name};
 pub use self::quiet::Quiet;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use controller_core::api::Outcome as Answered;
+use controller_core::api::AnswerClass as Answered;
 use controller_core::controller::Outcome;
 use controller_core::informer::{Freshness, Store};
 use controller_core::meta::ObjectKey;

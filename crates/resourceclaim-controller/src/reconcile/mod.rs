@@ -31,7 +31,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::api::{CallFailed, Outcome as Answered};
+use controller_core::api::{AnswerClass as Answered, CallFailed};
 use controller_core::controller::{
     CacheRead, CacheWrite, Context, ContextMut, Controller, Driver, LoopEvent, Outcome, Queue, RequestOf,
     ResultOf, Retry, RetryLimit,

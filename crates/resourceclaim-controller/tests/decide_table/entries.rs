@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use controller_core::meta::{ObjectKey, Uid};
 use resourceclaim_controller::decide::{
-    Answer, Claimant, Failure, Gates, Group, Groups, Known, Recorded, Seen, answer, base_name, claim_name,
-    made_after, recorded, statuses, wants_claims,
+    Answer, Claimant, EntryFailure, Gates, Group, Groups, Known, Recorded, Seen, answer, base_name,
+    claim_name, made_after, recorded, statuses, wants_claims,
 };
 use resourceclaim_controller::view::{ClaimView, ClaimantView, Entry, TemplateView};
 use rstest::rstest;
@@ -37,10 +37,10 @@ fn an_entry_names_its_claim(#[case] entry: Entry, #[case] result: Recorded) {
 fn an_entry_with_neither_field_is_an_error_that_is_retried() {
     let world = World::of([]);
     let pod = pod_with([unknown("gpu")]);
-    assert_eq!(world.answer(&pod), Answer::Failed(Failure::UnknownSource));
-    assert!(!Failure::UnknownSource.waits());
+    assert_eq!(world.answer(&pod), Answer::Failed(EntryFailure::UnknownSource));
+    assert!(!EntryFailure::UnknownSource.waits());
     assert_eq!(
-        Failure::UnknownSource.to_string(),
+        EntryFailure::UnknownSource.to_string(),
         "none of the supported fields are set"
     );
     assert!(world.pod_needs_work(&pod));
@@ -338,10 +338,10 @@ fn one_failing_entry_does_not_stop_the_others() {
         let entry = pod.entry(entry).unwrap();
         answer(&claimant, entry, &world, world.gates, Seen::Unasked)
     };
-    let missing = Failure::TemplateMissing("missing".into());
+    let missing = EntryFailure::TemplateMissing("missing".into());
     assert_eq!(answered("no"), Answer::Failed(missing.clone()));
     assert_eq!(creates(answered("gpu")), "ns/pod-gpu-wbbp8");
-    assert_eq!(answered("what"), Answer::Failed(Failure::UnknownSource));
+    assert_eq!(answered("what"), Answer::Failed(EntryFailure::UnknownSource));
     // It waits, and its template wakes it.
     assert!(missing.waits());
     assert_eq!(
@@ -355,7 +355,7 @@ fn one_failing_entry_does_not_stop_the_others() {
 #[case::the_name_is_another_ones(World::of([claim(GPU[0])]), &pod())]
 fn a_missing_template_stops_nothing_but_a_new_claim(#[case] world: World, #[case] pod: &ClaimantView) {
     let world = world.without_template();
-    let missing = Answer::Failed(Failure::TemplateMissing("t".into()));
+    let missing = Answer::Failed(EntryFailure::TemplateMissing("t".into()));
     assert_eq!(world.answer(pod), missing);
     assert_eq!(world.answer_seeing(&pod_recording(GPU[0]), None), missing);
     let mut there = world;
@@ -368,26 +368,26 @@ fn a_missing_template_stops_nothing_but_a_new_claim(#[case] world: World, #[case
 #[rstest]
 #[case::neither(false, false, None, None)]
 #[case::admin_access(
-    true, false, Some(Failure::AdminAccessDisabled("t".into())), None
+    true, false, Some(EntryFailure::AdminAccessDisabled("t".into())), None
 )]
 #[case::a_prioritized_list(
-    false, true, None, Some(Failure::PrioritizedListDisabled("t".into()))
+    false, true, None, Some(EntryFailure::PrioritizedListDisabled("t".into()))
 )]
 #[case::both(
     true, true,
-    Some(Failure::AdminAccessDisabled("t".into())), Some(Failure::PrioritizedListDisabled("t".into()))
+    Some(EntryFailure::AdminAccessDisabled("t".into())), Some(EntryFailure::PrioritizedListDisabled("t".into()))
 )]
 fn a_template_that_asks_for_what_is_off_is_refused(
     #[case] admin_access: bool,
     #[case] prioritized_list: bool,
-    #[case] without_admin_access: Option<Failure>,
-    #[case] without_lists: Option<Failure>,
+    #[case] without_admin_access: Option<EntryFailure>,
+    #[case] without_lists: Option<EntryFailure>,
 ) {
     let mut world = World::of([]);
     world.templates[0].admin_access = admin_access;
     world.templates[0].prioritized_list = prioritized_list;
     assert_eq!(creates(world.answer(&pod())), "ns/pod-gpu-wbbp8");
-    let mut refused = |gates: Gates, failure: Option<Failure>| {
+    let mut refused = |gates: Gates, failure: Option<EntryFailure>| {
         world.gates = gates;
         match failure {
             Some(failure) => {
@@ -427,9 +427,9 @@ fn a_template_that_asks_for_what_is_off_is_refused(
 #[test]
 fn a_refusal_says_what_is_disabled() {
     let told = [
-        Failure::AdminAccessDisabled("t".into()),
-        Failure::PrioritizedListDisabled("t".into()),
-        Failure::GroupMissing("g".into()),
+        EntryFailure::AdminAccessDisabled("t".into()),
+        EntryFailure::PrioritizedListDisabled("t".into()),
+        EntryFailure::GroupMissing("g".into()),
     ]
     .map(|failure| failure.to_string());
     assert_eq!(

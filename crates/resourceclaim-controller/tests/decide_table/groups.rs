@@ -1,8 +1,8 @@
 //! `PodGroups` (RC-17).
 
 use resourceclaim_controller::decide::{
-    Answer, Claimant, Failure, Gates, Group, Groups, Reservation, Seen, answer, binds_to, group_of, is_for,
-    needs_work, reservation, statuses,
+    Answer, Claimant, EntryFailure, Gates, Group, Groups, Reservation, Seen, answer, binds_to, group_of,
+    is_for, needs_work, reservation, statuses,
 };
 use resourceclaim_controller::view::{ClaimView, ClaimantView};
 use std::sync::Arc;
@@ -123,7 +123,7 @@ fn a_pod_waits_for_its_group() {
     let pod = in_group(pod(), "group");
     let name: Arc<str> = "group".into();
     let missing = Group::Missing(&name);
-    let failure = Failure::GroupMissing("group".into());
+    let failure = EntryFailure::GroupMissing("group".into());
     assert!(failure.waits());
     assert_eq!(world.answer_in(&pod, missing), Answer::Failed(failure));
     assert!(needs_work(
@@ -181,7 +181,7 @@ fn for_a_pod_of_a_group_that_does_not_count_nothing_is_made() {
     let name: Arc<str> = "group".into();
     let off = Group::Off(&name);
     let member = in_group(pod(), "group");
-    let refused = Answer::Failed(Failure::GroupsOff("group".into()));
+    let refused = Answer::Failed(EntryFailure::GroupsOff("group".into()));
     assert_eq!(World::of([]).answer_in(&member, off), refused);
     assert!(needs_work(
         &Claimant {
@@ -239,7 +239,7 @@ fn a_group_gets_claims_like_a_pod() {
         binds_to(&alone(&group), &group.entries[0]),
         Some(a_group("group"))
     );
-    let missing = Answer::Failed(Failure::TemplateMissing("t".into()));
+    let missing = Answer::Failed(EntryFailure::TemplateMissing("t".into()));
     for claims in [vec![], vec![claim("group-gpu-lnvln")]] {
         assert_eq!(asked(&world(claims).without_template(), &group), missing);
     }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use controller_core::api::{CallFailed, Outcome};
+use controller_core::api::{AnswerClass, CallFailed};
 use controller_core::controller::{Accepted, Completed, RequestOf};
 use controller_core::informer::Versioned;
 use controller_core::meta::{ObjectKey, Uid};
@@ -237,7 +237,7 @@ impl Server {
     fn create(&mut self, create: &Create) -> Answered {
         let key = create.claim();
         if self.claims.contains_key(&key) {
-            return Err(sim::failed(Outcome::AlreadyExists, Some(409)));
+            return Err(sim::failed(AnswerClass::AlreadyExists, Some(409)));
         }
         if self.is_prompt && self.is_live(&create.claimant, &create.uid) {
             let before = self.made_for(&create.uid, &create.entry);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use harness::objects::text;
 use serde_json::{Value, json};
-use testkit::embedded::{Fault, Request, Verb};
+use testkit::embedded::{Fault, RecordedRequest, RequestVerb};
 
 use crate::world::{FINALIZER, World, claim, made, own, request};
 
@@ -279,7 +279,7 @@ async fn a_claim_that_the_watch_has_not_shown_is_not_made_twice() {
     world.lag("resourceclaims", 30);
     let _controller = world.start_and_settle().await;
     world.pod("p");
-    world.fail_next(1, Verb::Patch, "pods", Fault::status(500, "InternalError"));
+    world.fail_next(1, RequestVerb::Patch, "pods", Fault::status(500, "InternalError"));
     let mark = world.server.mark();
     world.pass(1).await;
     world.edit("p", |pod| pod["spec"]["nodeName"] = json!("n"));
@@ -313,8 +313,8 @@ async fn an_answer_that_comes_after_the_watch_is_not_remembered() {
 #[tokio::test(start_paused = true)]
 async fn what_a_later_list_does_not_show_is_remembered_no_more() {
     let world = World::with_template();
-    let silent = |request: &Request| {
-        request.resource == "resourceclaims" && request.verb == Verb::Watch && !request.lists()
+    let silent = |request: &RecordedRequest| {
+        request.resource == "resourceclaims" && request.verb == RequestVerb::Watch && !request.lists()
     };
     world.fail_those(1, silent, Fault::WatchSilent);
     let _controller = world.start_and_settle().await;
@@ -368,7 +368,9 @@ async fn one_entry_that_is_refused_does_not_stop_the_others_and_is_told_once() {
     let world = World::with_template();
     world.fail_those(
         3,
-        |request| request.verb == Verb::Create && text(&request.body["metadata"]["name"]).starts_with("p-b-"),
+        |request| {
+            request.verb == RequestVerb::Create && text(&request.body["metadata"]["name"]).starts_with("p-b-")
+        },
         Fault::status(403, "Forbidden"),
     );
     let controller = world.start();
@@ -434,7 +436,12 @@ async fn what_was_wrongly_said_to_be_gone_is_deleted_within_the_hour() {
     let world = World::with_template();
     world.pod("p");
     let _controller = world.start_and_settle().await;
-    world.fail_next(1, Verb::Delete, "resourceclaims", Fault::status(404, "NotFound"));
+    world.fail_next(
+        1,
+        RequestVerb::Delete,
+        "resourceclaims",
+        Fault::status(404, "NotFound"),
+    );
     world.finish("p");
     world.pass(3700).await;
     assert_eq!(world.claims(), Vec::<String>::new());

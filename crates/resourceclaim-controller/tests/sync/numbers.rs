@@ -1,7 +1,7 @@
 //! What `/metrics` shows.
 
 use serde_json::json;
-use testkit::embedded::{Fault, Verb};
+use testkit::embedded::{Fault, RequestVerb};
 
 use crate::world::{World, made, own, process};
 
@@ -18,7 +18,7 @@ async fn the_metrics() {
     world.pod("p");
     // With a Lease and a failure, so that every family has a series.
     let fault = Fault::status(500, "InternalError");
-    world.fail_next(1, Verb::Create, "resourceclaims", fault);
+    world.fail_next(1, RequestVerb::Create, "resourceclaims", fault);
     let controller = world.start_with(process().elected_as("us"));
     world.settle().await;
     world.schedule("p");

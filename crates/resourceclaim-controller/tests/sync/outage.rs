@@ -1,6 +1,6 @@
 //! An API server that is away, closed watches, compaction.
 
-use testkit::embedded::{Fault, Verb};
+use testkit::embedded::{Fault, RequestVerb};
 
 use crate::world::{World, process};
 
@@ -57,7 +57,7 @@ async fn a_server_that_refuses_for_a_while_delays_and_loses_nothing() {
     let _controller = world.start_and_settle().await;
     world.fail_next(
         40,
-        Verb::Create,
+        RequestVerb::Create,
         "resourceclaims",
         Fault::Throttled {
             retry_after: std::time::Duration::from_secs(1),

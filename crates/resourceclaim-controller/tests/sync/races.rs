@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use rstest::rstest;
 use serde_json::json;
-use testkit::embedded::{Fault, RESOURCE_CLAIMS, Request, Rule, Verb};
+use testkit::embedded::{Fault, FaultRule, RESOURCE_CLAIMS, RecordedRequest, RequestVerb};
 
 use crate::world::{World, made, own};
 
-fn makes_a_claim(request: &Request) -> bool {
-    request.verb == Verb::Create && request.resource == "resourceclaims"
+fn makes_a_claim(request: &RecordedRequest) -> bool {
+    request.verb == RequestVerb::Create && request.resource == "resourceclaims"
 }
 
-fn records_claims(request: &Request) -> bool {
-    request.verb == Verb::Patch && request.resource == "pods"
+fn records_claims(request: &RecordedRequest) -> bool {
+    request.verb == RequestVerb::Patch && request.resource == "pods"
 }
 
 #[rstest]
@@ -55,8 +55,10 @@ async fn a_process_that_is_killed_after_any_request_leaves_no_second_claim(
     } else {
         Fault::NoAnswer { takes_effect: false }
     };
-    let writes = |request: &Request| makes_a_claim(request) || records_claims(request);
-    world.server.fail(Rule::new(never).matching(writes).after(after));
+    let writes = |request: &RecordedRequest| makes_a_claim(request) || records_claims(request);
+    world
+        .server
+        .fail(FaultRule::new(never).matching(writes).after(after));
     world.pod_of("p", &[made("a", "t"), made("b", "t"), made("c", "t")]);
     world.pass(3).await;
     drop(first);
@@ -84,10 +86,10 @@ async fn two_processes_at_once_make_one_claim_an_entry(
         Fault::DropAfterEffect,
         Fault::status(500, "InternalError"),
     ] {
-        let writes = |request: &Request| makes_a_claim(request) || records_claims(request);
+        let writes = |request: &RecordedRequest| makes_a_claim(request) || records_claims(request);
         world
             .server
-            .fail(Rule::new(fault).matching(writes).probability(0.2));
+            .fail(FaultRule::new(fault).matching(writes).probability(0.2));
     }
     for n in 0..10 {
         world.pod_of(&format!("p{n}"), &[made("a", "t"), made("b", "t")]);
@@ -192,9 +194,10 @@ async fn a_process_that_is_killed_while_it_gives_claims_back_leaves_none(
     world.settle().await;
     world.schedule("p");
     world.settle().await;
-    let rule = Rule::new(Fault::NoAnswer { takes_effect });
-    let gives_back = |request: &Request| {
-        request.resource == "resourceclaims" && matches!(request.verb, Verb::Patch | Verb::Delete)
+    let rule = FaultRule::new(Fault::NoAnswer { takes_effect });
+    let gives_back = |request: &RecordedRequest| {
+        request.resource == "resourceclaims"
+            && matches!(request.verb, RequestVerb::Patch | RequestVerb::Delete)
     };
     world.server.fail(rule.matching(gives_back).after(after));
     world.finish("p");

@@ -2,7 +2,7 @@
 
 use rstest::rstest;
 use serde_json::{Value, json};
-use testkit::embedded::{Fault, Verb};
+use testkit::embedded::{Fault, RequestVerb};
 
 use crate::world::{FINALIZER, World, claim, made, own};
 
@@ -177,7 +177,7 @@ async fn reservations_stay_as_long_as_the_api_server_does_not_say_that_the_pod_i
     world.pod("gone");
     world.allocate("shared", &["gone"]);
     world.delete("gone");
-    world.fail_next(5, Verb::Get, "pods", Fault::status(500, "InternalError"));
+    world.fail_next(5, RequestVerb::Get, "pods", Fault::status(500, "InternalError"));
     let _controller = world.start();
     world.pass_millis(20).await;
     assert_eq!(world.reserved("shared"), ["gone"]);
@@ -453,7 +453,7 @@ async fn a_write_that_races_the_scheduler_is_judged_again() {
     let _controller = world.start_and_settle().await;
     let mark = world.server.mark();
     let fault = Fault::Delay(std::time::Duration::from_millis(500));
-    world.fail_next(1, Verb::Patch, "resourceclaims", fault);
+    world.fail_next(1, RequestVerb::Patch, "resourceclaims", fault);
     world.finish("done");
     world.pass_millis(100).await;
     // While we want to free it, the scheduler gives it to the next pod, too.

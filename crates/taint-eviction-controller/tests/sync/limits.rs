@@ -1,7 +1,7 @@
 //! Evictions that wait for the client-side limits.
 
 use controller_core::clock::Clock;
-use testkit::embedded::{Fault, Request, Verb};
+use testkit::embedded::{Fault, RecordedRequest, RequestVerb};
 
 use crate::world::{For, World, process};
 
@@ -38,7 +38,8 @@ async fn a_pod_that_has_begun_goes_before_those_that_have_not() {
     world.taint("n");
     world.pass(4).await;
     let gone = 600 - world.alive();
-    let patches = |request: &Request| request.verb == Verb::Patch && request.resource == "pods";
+    let patches =
+        |request: &RecordedRequest| request.verb == RequestVerb::Patch && request.resource == "pods";
     let marked = world.server.requests().only(patches).len();
     assert!(gone > 40, "{gone} gone");
     assert!(marked - gone <= 3, "{marked} marked, {gone} gone");
@@ -51,7 +52,7 @@ async fn a_delete_that_waits_for_a_slow_api_server_does_not_hold_up_the_others()
     let _controller = start(&world, &world.clock);
     world.pass(10).await;
     let slow = Fault::Delay(std::time::Duration::from_secs(20));
-    world.fail_next(1, Verb::Delete, "pods", slow);
+    world.fail_next(1, RequestVerb::Delete, "pods", slow);
     world.taint("n");
     assert_eq!(world.alive_after(10).await, 1);
     assert_eq!(world.alive_after(20).await, 0);

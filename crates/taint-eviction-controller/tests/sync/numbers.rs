@@ -1,6 +1,6 @@
 //! What `/metrics` shows.
 
-use testkit::embedded::{Fault, Verb};
+use testkit::embedded::{Fault, RequestVerb};
 
 use crate::world::{DELETIONS, For, World, process};
 
@@ -9,7 +9,7 @@ async fn the_metrics() {
     let world = World::with_pod(For::No);
     // With a Lease and a failure, so that every family has a series.
     let fault = Fault::status(500, "InternalError");
-    world.fail_those(1, |request| request.verb == Verb::Delete, fault);
+    world.fail_those(1, |request| request.verb == RequestVerb::Delete, fault);
     let controller = world.start_with(process().elected_as("us"));
     world.taint("n");
     world.pass(20).await;

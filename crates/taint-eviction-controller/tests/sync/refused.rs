@@ -1,6 +1,6 @@
 //! Deletes that fail.
 
-use testkit::embedded::{Fault, Verb};
+use testkit::embedded::{Fault, RequestVerb};
 
 use crate::world::{For, PENDING, World};
 
@@ -10,7 +10,12 @@ const OVERDUE: &str = "taint_eviction_controller_overdue_evictions";
 async fn refused_deletes_are_retried_until_they_pass() {
     let world = World::with_pods(200, For::No);
     let controller = world.start_and_pass(10).await;
-    world.fail_next(usize::MAX, Verb::Delete, "pods", Fault::status(403, "Forbidden"));
+    world.fail_next(
+        usize::MAX,
+        RequestVerb::Delete,
+        "pods",
+        Fault::status(403, "Forbidden"),
+    );
     world.taint("n");
     world.pass(1).await;
     assert_eq!(controller.metric(OVERDUE), 200);
@@ -35,13 +40,18 @@ async fn refused_deletes_are_retried_until_they_pass() {
 async fn the_condition_is_written_once_however_often_the_delete_fails() {
     let world = World::with_pod(For::No);
     let _controller = world.start();
-    world.fail_next(20, Verb::Delete, "pods", Fault::status(500, "InternalError"));
+    world.fail_next(
+        20,
+        RequestVerb::Delete,
+        "pods",
+        Fault::status(500, "InternalError"),
+    );
     world.taint("n");
     assert!(!world.lives_after(600, "p").await);
     let patches = world
         .server
         .requests()
-        .only(|request| request.verb == Verb::Patch);
+        .only(|request| request.verb == RequestVerb::Patch);
     assert_eq!(patches.to("pods").len(), 1);
     assert_eq!(world.deletes().len(), 21);
 }
@@ -51,7 +61,7 @@ async fn an_eviction_that_fails_stops_when_the_taint_goes() {
     let world = World::with_pod(For::No);
     let controller = world.start();
     let fault = Fault::status(500, "InternalError");
-    world.fail_next(usize::MAX, Verb::Delete, "pods", fault);
+    world.fail_next(usize::MAX, RequestVerb::Delete, "pods", fault);
     world.taint("n");
     world.pass(30).await;
     assert_eq!(controller.metric(OVERDUE), 1);
@@ -67,7 +77,7 @@ async fn a_429_is_waited_out_as_long_as_it_says() {
     let world = World::with_pod(For::No);
     let _controller = world.start_and_pass(10).await;
     let retry_after = std::time::Duration::from_secs(20);
-    world.fail_next(1, Verb::Delete, "pods", Fault::Throttled { retry_after });
+    world.fail_next(1, RequestVerb::Delete, "pods", Fault::Throttled { retry_after });
     world.taint("n");
     world.pass(19).await;
     assert_eq!(world.deletes().len(), 1);
@@ -78,7 +88,7 @@ async fn a_429_is_waited_out_as_long_as_it_says() {
 async fn a_lost_answer_of_a_delete_harms_nobody() {
     let world = World::with_pod(For::No);
     let _controller = world.start();
-    world.fail_next(1, Verb::Delete, "pods", Fault::DropAfterEffect);
+    world.fail_next(1, RequestVerb::Delete, "pods", Fault::DropAfterEffect);
     world.taint("n");
     assert!(!world.lives_after(600, "p").await);
     assert_eq!(world.deletes().len(), 1);
@@ -88,7 +98,7 @@ async fn a_lost_answer_of_a_delete_harms_nobody() {
 async fn what_was_wrongly_said_to_be_gone_is_deleted_within_the_hour() {
     let world = World::with_pod(For::No);
     let _controller = world.start_and_pass(10).await;
-    world.fail_next(1, Verb::Delete, "pods", Fault::status(404, "NotFound"));
+    world.fail_next(1, RequestVerb::Delete, "pods", Fault::status(404, "NotFound"));
     world.taint("n");
     assert!(world.lives_after(3500, "p").await);
     assert!(!world.lives_after(200, "p").await);

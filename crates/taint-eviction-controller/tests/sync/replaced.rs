@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use testkit::embedded::{Fault, Verb};
+use testkit::embedded::{Fault, RequestVerb};
 
 use crate::world::{For, World};
 
@@ -28,7 +28,7 @@ async fn a_pod_of_the_same_name_is_judged_on_its_own() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_takes_the_name_of_one_that_is_being_evicted_lives() {
-    for verb in [Verb::Patch, Verb::Delete] {
+    for verb in [RequestVerb::Patch, RequestVerb::Delete] {
         let world = World::with_pod(For::No);
         let _controller = world.start_and_pass(10).await;
         world.fail_those(

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use testkit::embedded::{Fault, Request, Rule, Verb};
+use testkit::embedded::{Fault, FaultRule, RecordedRequest, RequestVerb};
 
 use crate::world::{For, World};
 
@@ -61,16 +61,18 @@ async fn a_node_is_read_in_protobuf_and_since_that_was_refused_in_json() {
     world.pass(10).await;
     let mark = world.server.mark();
     let read_in_protobuf =
-        |request: &Request| request.verb == Verb::Get && request.accept.contains("protobuf");
+        |request: &RecordedRequest| request.verb == RequestVerb::Get && request.accept.contains("protobuf");
     let refused = Fault::status(406, "NotAcceptable");
-    world.server.fail(Rule::new(refused).matching(read_in_protobuf));
+    world
+        .server
+        .fail(FaultRule::new(refused).matching(read_in_protobuf));
     for node in ["n", "m"] {
         world.taint(node);
         world.pass(1).await;
     }
     assert_eq!(world.alive(), 0);
     let reads = world.sent_since(mark).to("nodes");
-    let reads = reads.only(|request| request.verb == Verb::Get);
+    let reads = reads.only(|request| request.verb == RequestVerb::Get);
     let asked: Vec<_> = reads.iter().map(|read| (&*read.accept, read.code)).collect();
     let both = "application/vnd.kubernetes.protobuf,application/json";
     assert_eq!(asked, [(both, Some(406)), ("", Some(200)), ("", Some(200))]);
@@ -96,7 +98,12 @@ async fn a_read_from_before_a_change_spares_nobody() {
 async fn the_cache_decides_when_the_node_cannot_be_read_within_a_second() {
     let world = World::with_pods(3, For::No);
     let _controller = world.start_and_pass(10).await;
-    world.fail_next(100, Verb::Get, "nodes", Fault::Delay(Duration::from_secs(20)));
+    world.fail_next(
+        100,
+        RequestVerb::Get,
+        "nodes",
+        Fault::Delay(Duration::from_secs(20)),
+    );
     world.taint("n");
     world.pass_millis(900).await;
     assert_eq!(world.alive(), 3);

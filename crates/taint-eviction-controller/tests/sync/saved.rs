@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use testkit::embedded::{Fault, Verb};
+use testkit::embedded::{Fault, RequestVerb};
 
 use crate::world::{CANCELLED, For, PENDING, World, process};
 
@@ -46,7 +46,7 @@ async fn a_taint_that_is_gone_before_the_watch_tells_saves_the_pod() {
     world.pass(10).await;
     // The watch of the nodes is broken and does not come back; the rest of the API server answers.
     let fault = Fault::Delay(Duration::from_hours(1));
-    world.fail_next(usize::MAX, Verb::Watch, "nodes", fault);
+    world.fail_next(usize::MAX, RequestVerb::Watch, "nodes", fault);
     world.server.close_watches();
     world.untaint("n");
     assert!(world.lives_after(600, "p").await);
@@ -57,7 +57,7 @@ async fn a_taint_that_goes_while_the_condition_is_written_saves_the_pod() {
     let world = World::with_pod(For::No);
     let _controller = world.start_and_pass(10).await;
     let fault = Fault::Delay(Duration::from_secs(5));
-    world.fail_those(1, |request| request.verb == Verb::Patch, fault);
+    world.fail_those(1, |request| request.verb == RequestVerb::Patch, fault);
     world.taint("n");
     world.pass(2).await;
     world.untaint("n");

@@ -1,7 +1,7 @@
 //! Restarts, changes of leader, dry run.
 
 use rstest::rstest;
-use testkit::embedded::{Fault, Verb};
+use testkit::embedded::{Fault, RequestVerb};
 
 use crate::world::{DELETIONS, For, PENDING, World, process};
 
@@ -98,7 +98,7 @@ async fn a_stopped_controller_finishes_the_eviction_under_way() {
     let world = World::with_pod(For::No);
     let controller = world.start_and_pass(10).await;
     let fault = Fault::Delay(std::time::Duration::from_secs(5));
-    world.fail_those(1, |request| request.verb == Verb::Patch, fault);
+    world.fail_those(1, |request| request.verb == RequestVerb::Patch, fault);
     world.taint("n");
     world.pass(1).await;
     controller.stop().await;
@@ -110,7 +110,7 @@ async fn what_was_wrongly_said_to_be_gone_is_deleted_in_the_next_term() {
     let world = World::with_pod(For::No);
     let _controller = world.start_with(process().elected_as("leader"));
     world.pass(10).await;
-    world.fail_next(1, Verb::Delete, "pods", Fault::status(404, "NotFound"));
+    world.fail_next(1, RequestVerb::Delete, "pods", Fault::status(404, "NotFound"));
     world.taint("n");
     assert!(world.lives_after(10, "p").await);
     // The Lease cannot be renewed: the term is lost.

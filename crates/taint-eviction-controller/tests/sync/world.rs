@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use taint_eviction_controller::TaintEvictionController;
-use testkit::embedded::{EVENTS, Mark, NODES, PODS, Verb};
+use testkit::embedded::{EVENTS, Mark, NODES, PODS, RequestVerb};
 
 pub(crate) const PENDING: &str = "taint_eviction_controller_pending_evictions";
 pub(crate) const DELETIONS: &str = "taint_eviction_controller_pod_deletions_total";
@@ -96,14 +96,14 @@ impl World {
         let deletes = self
             .server
             .requests()
-            .only(|request| request.verb == Verb::Delete);
+            .only(|request| request.verb == RequestVerb::Delete);
         deletes.iter().map(|request| request.name.clone()).collect()
     }
 
     /// Our reads of single nodes since `mark`.
     pub(crate) fn node_reads(&self, mark: Mark) -> usize {
         let reads = self.sent_since(mark).to("nodes");
-        reads.only(|request| request.verb == Verb::Get).len()
+        reads.only(|request| request.verb == RequestVerb::Get).len()
     }
 
     /// The number of events published more than once.

@@ -4,12 +4,12 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 
 use super::access::{Requester, User};
-use super::failure::Failure;
+use super::failure::StatusError;
 use super::fault_plan::ReadFaults;
 use super::managed_fields::{Part, Writer};
 use super::options::Parameters;
 use super::patch::{Patch, PatchKind};
-use super::request::Request;
+use super::request::RecordedRequest;
 use super::resource::{Resource, Target};
 use super::shared::Shared;
 use super::view::View;
@@ -26,7 +26,7 @@ pub(super) struct Call {
     pub(super) user: User,
     pub(super) resource: &'static Resource,
     pub(super) target: Target,
-    pub(super) request: Request,
+    pub(super) request: RecordedRequest,
     pub(super) query: Parameters,
     pub(super) view: View,
     pub(super) content_type: String,
@@ -66,20 +66,20 @@ impl Call {
     }
 
     /// Refuses a body that is longer than the API server reads.
-    pub(super) fn check_size(&self) -> Result<(), Failure> {
+    pub(super) fn check_size(&self) -> Result<(), StatusError> {
         if self.body.len() > BODY_LIMIT {
-            return Err(Failure::body_too_large(BODY_LIMIT));
+            return Err(StatusError::body_too_large(BODY_LIMIT));
         }
         Ok(())
     }
 
     /// The object in the body of a create or an update.
-    pub(super) fn object(&self) -> Result<Value, Failure> {
+    pub(super) fn object(&self) -> Result<Value, StatusError> {
         if !self.content_type.is_empty() && !self.has_content_type("application/json") {
-            return Err(Failure::unsupported_body());
+            return Err(StatusError::unsupported_body());
         }
         let unrecognized = |error: &str| {
-            Failure::bad_request(format!(
+            StatusError::bad_request(format!(
                 "the object provided is unrecognized (must be of type {}): couldn't get version/kind; json parse \
                  error: {error}",
                 self.resource.kind
@@ -96,20 +96,20 @@ impl Call {
     }
 
     /// What a delete says in its body.
-    pub(super) fn delete_options(&self) -> Result<DeleteOptions, Failure> {
+    pub(super) fn delete_options(&self) -> Result<DeleteOptions, StatusError> {
         if self.body.is_empty() {
             return Ok(DeleteOptions::default());
         }
         let options = serde_json::from_slice(&self.body).map_err(|error| {
-            Failure::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
+            StatusError::bad_request(format!("couldn't get version/kind; json parse error: {error}"))
         })?;
         DeleteOptions::from_json(options)
     }
 
     /// The patch in the body.
-    pub(super) fn patch(&self) -> Result<Patch, Failure> {
+    pub(super) fn patch(&self) -> Result<Patch, StatusError> {
         let media = self.content_type.split(';').next().unwrap_or_default().trim();
-        let kind = PatchKind::of(media).ok_or_else(Failure::unsupported_patch)?;
+        let kind = PatchKind::of(media).ok_or_else(StatusError::unsupported_patch)?;
         let content =
             serde_json::from_slice(&self.body).map_err(|error| kind.unreadable(&error.to_string()))?;
         Ok(Patch {

@@ -4,7 +4,7 @@ use http::{Response, StatusCode};
 use serde_json::json;
 
 use super::call::Call;
-use super::failure::Failure;
+use super::failure::StatusError;
 use super::list::Page;
 use super::options::ListOptions;
 use super::reply::{Body, document};
@@ -14,7 +14,7 @@ use super::write::deletion::{DeleteOptions, Deleted};
 use super::write::{Write, served};
 
 impl Shared {
-    pub(super) fn delete(&self, call: &Call) -> Result<Response<Body>, Failure> {
+    pub(super) fn delete(&self, call: &Call) -> Result<Response<Body>, StatusError> {
         let options = call.delete_options()?;
         let deleted = call.writing(self, |write| write.delete(&options))?;
         Ok(match deleted {
@@ -24,7 +24,7 @@ impl Shared {
     }
 
     /// Deletes what a list with the same query shows, and answers with that list.
-    pub(super) fn delete_collection(&self, call: &Call) -> Result<Response<Body>, Failure> {
+    pub(super) fn delete_collection(&self, call: &Call) -> Result<Response<Body>, StatusError> {
         let mut list = ListOptions::parse(call.resource, &call.query, false)?;
         if list.limit == 0 {
             // It is read in pages, and those show the version that is asked for and no later one.
@@ -42,7 +42,7 @@ impl Write<'_> {
         call: &Call,
         list: &ListOptions,
         options: &DeleteOptions,
-    ) -> Result<Page, Failure> {
+    ) -> Result<Page, StatusError> {
         let latest = self.store.version();
         let page = Page::read(self.store, self.resource, &call.prefix(), list, call.view, latest)?;
         for stored in &page.items {

@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, StreamBody};
 
 use super::connections;
 use super::encoding::Encoding;
-use super::failure::Failure;
+use super::failure::StatusError;
 use super::faults::{self, Fault};
 use super::reply::{self, Body};
 
@@ -42,7 +42,7 @@ pub(super) enum Before {
 /// An answer decided beforehand.
 #[derive(Debug)]
 pub(super) enum Refusal {
-    Status(Failure),
+    Status(StatusError),
     Throttled(Duration),
     NoSuchPage,
 }
@@ -131,7 +131,7 @@ impl Refusal {
 /// The answer of an API server that gave up waiting (apiserver `endpoints/filters`, `NewTimeoutError`).
 pub(super) fn timed_out(encoding: Encoding) -> Response<Body> {
     let message = "Timeout: request did not complete within requested timeout - context deadline exceeded";
-    reply::refused(&Failure::new(504, "Timeout", message), encoding)
+    reply::refused(&StatusError::new(504, "Timeout", message), encoding)
 }
 
 /// The answer up to the middle of its first frame, where the connection breaks.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use rand::rngs::ChaCha8Rng;
 use rand::{RngExt, SeedableRng};
 
-use super::failure::Failure;
-use super::request::{Request, Verb};
+use super::failure::StatusError;
+use super::request::{RecordedRequest, RequestVerb};
 
 /// What goes wrong with a request.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,7 +80,7 @@ pub enum Fault {
 /// Rule::new(Fault::DropBefore).verb(Verb::Patch).resource("nodes").nth(3);
 /// Rule::new(Fault::DropBefore).verb(Verb::Patch).resource("nodes").after(3).probability(0.2);
 /// ```
-pub struct Rule {
+pub struct FaultRule {
     matches: Vec<Matcher>,
     skip: usize,
     left: usize,
@@ -88,11 +88,11 @@ pub struct Rule {
     fault: Fault,
 }
 
-type Matcher = Box<dyn Fn(&Request) -> bool + Send + Sync>;
+type Matcher = Box<dyn Fn(&RecordedRequest) -> bool + Send + Sync>;
 
 /// The rules still in force, in the order in which they were added.
 pub(super) struct Faults {
-    rules: Vec<Rule>,
+    rules: Vec<FaultRule>,
     chance: ChaCha8Rng,
 }
 
@@ -115,7 +115,7 @@ impl Fault {
     }
 }
 
-impl Rule {
+impl FaultRule {
     /// `fault` for every request, for ever; the other methods narrow the rule down.
     pub fn new(fault: Fault) -> Self {
         Self {
@@ -129,7 +129,7 @@ impl Rule {
 
     /// Only requests with this verb.
     #[must_use]
-    pub fn verb(self, verb: Verb) -> Self {
+    pub fn verb(self, verb: RequestVerb) -> Self {
         self.matching(move |request| request.verb == verb)
     }
 
@@ -141,7 +141,7 @@ impl Rule {
 
     /// Only requests for which `matches` returns true.
     #[must_use]
-    pub fn matching(mut self, matches: impl Fn(&Request) -> bool + Send + Sync + 'static) -> Self {
+    pub fn matching(mut self, matches: impl Fn(&RecordedRequest) -> bool + Send + Sync + 'static) -> Self {
         self.matches.push(Box::new(matches));
         self
     }
@@ -173,7 +173,7 @@ impl Rule {
         self
     }
 
-    fn strikes(&mut self, request: &Request, chance: &mut ChaCha8Rng) -> bool {
+    fn strikes(&mut self, request: &RecordedRequest, chance: &mut ChaCha8Rng) -> bool {
         if self.left == 0 || !self.matches.iter().all(|matches| matches(request)) {
             return false;
         }
@@ -193,7 +193,7 @@ impl Rule {
 }
 
 impl Faults {
-    pub(super) fn add(&mut self, rule: Rule) {
+    pub(super) fn add(&mut self, rule: FaultRule) {
         self.rules.push(rule);
     }
 
@@ -207,7 +207,7 @@ impl Faults {
     }
 
     /// The faults of this request: those that allow others, then at most one that decides the request.
-    pub(super) fn take(&mut self, request: &Request) -> Vec<Fault> {
+    pub(super) fn take(&mut self, request: &RecordedRequest) -> Vec<Fault> {
         let mut taken = Vec::new();
         for rule in &mut self.rules {
             if rule.strikes(request, &mut self.chance) {
@@ -231,7 +231,7 @@ impl Default for Faults {
     }
 }
 
-impl fmt::Debug for Rule {
+impl fmt::Debug for FaultRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Rule")
             .field("fault", &self.fault)
@@ -302,8 +302,8 @@ impl fmt::Display for Fault {
 }
 
 /// The refusal of a [`Fault::Status`].
-pub(super) fn refusal(code: u16, reason: &str, retry_after: Option<Duration>) -> Failure {
-    let failure = Failure::new(code, reason, format!("refused by the test: {reason}"));
+pub(super) fn refusal(code: u16, reason: &str, retry_after: Option<Duration>) -> StatusError {
+    let failure = StatusError::new(code, reason, format!("refused by the test: {reason}"));
     match retry_after {
         None => failure,
         Some(wait) => failure.retry_in(wait),

@@ -3,15 +3,15 @@
 
 use serde_json::{Map, Value};
 
-use super::failure::Failure;
+use super::failure::StatusError;
 
 /// An operation that cannot be done. Which one and why is not told, as upstream does not.
 struct Refused;
 
 /// Applies the operations of `patch` in their order.
-pub(super) fn json_patch(target: &mut Value, patch: &[Value]) -> Result<(), Failure> {
+pub(super) fn json_patch(target: &mut Value, patch: &[Value]) -> Result<(), StatusError> {
     for operation in patch {
-        apply(target, operation).map_err(|Refused| Failure::unprocessable())?;
+        apply(target, operation).map_err(|Refused| StatusError::unprocessable())?;
     }
     Ok(())
 }

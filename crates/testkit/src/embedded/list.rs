@@ -8,7 +8,7 @@ use futures::{Stream, StreamExt, stream};
 use http::Response;
 use serde_json::{Value, json};
 
-use super::failure::Failure;
+use super::failure::StatusError;
 use super::options::{Continue, ListOptions, VersionMatch};
 use super::protobuf;
 use super::reply::{Body, streamed};
@@ -47,7 +47,7 @@ impl Page {
         options: &ListOptions,
         view: View,
         latest: u64,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, StatusError> {
         let version = exact_version(options).unwrap_or(latest);
         // Version 0 is answered from a cache, which does not page.
         let limit = if options.limit == 0 || options.version == Some(0) {
@@ -166,10 +166,10 @@ fn exact_version(options: &ListOptions) -> Option<u64> {
     is_exact.then_some(asked)
 }
 
-fn expired(options: &ListOptions) -> Failure {
+fn expired(options: &ListOptions) -> StatusError {
     match &options.resume {
-        None => Failure::list_expired(),
-        Some(resume) => Failure::continue_expired(
+        None => StatusError::list_expired(),
+        Some(resume) => StatusError::continue_expired(
             Continue {
                 version: None,
                 after: resume.after.clone(),

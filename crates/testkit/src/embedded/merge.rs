@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::failure::Failure;
+use super::failure::StatusError;
 use super::schema::{Merge, Schema};
 
 const DIRECTIVE: &str = "$patch";
@@ -35,7 +35,7 @@ pub(super) fn strategic_merge_patch(
     schema: Schema,
     target: &mut Map<String, Value>,
     mut patch: Map<String, Value>,
-) -> Result<(), Failure> {
+) -> Result<(), StatusError> {
     match patch.remove(DIRECTIVE) {
         None => {}
         Some(Value::String(directive)) if directive == "replace" => {
@@ -87,7 +87,7 @@ fn merge_ordered(
     patch: &mut Map<String, Value>,
     key: &str,
     order: &Value,
-) -> Result<(), Failure> {
+) -> Result<(), StatusError> {
     let Value::Array(order) = order else {
         return Err(refuse(format!("{ELEMENT_ORDER}{key} is not a list")));
     };
@@ -113,7 +113,7 @@ fn merge_list(
     target: &mut Vec<Value>,
     patch: Vec<Value>,
     order: Option<&[Value]>,
-) -> Result<(), Failure> {
+) -> Result<(), StatusError> {
     let before = target.clone();
     match schema.merge() {
         Merge::Values => {
@@ -140,7 +140,7 @@ fn merge_keyed(
     key: &str,
     target: &mut Vec<Value>,
     patch: Vec<Value>,
-) -> Result<Vec<Value>, Failure> {
+) -> Result<Vec<Value>, StatusError> {
     let mut replace = false;
     let mut items = Vec::new();
     for item in patch {
@@ -171,11 +171,11 @@ fn merge_keyed(
 }
 
 /// The API server's refusal of a malformed strategic merge patch: 500 without a reason.
-fn refuse(message: String) -> Failure {
-    Failure::new(500, "", message)
+fn refuse(message: String) -> StatusError {
+    StatusError::new(500, "", message)
 }
 
-fn key_of<'a>(item: &'a Value, key: &str) -> Result<&'a Value, Failure> {
+fn key_of<'a>(item: &'a Value, key: &str) -> Result<&'a Value, StatusError> {
     item.get(key)
         .ok_or_else(|| refuse(format!("map: {item} does not contain declared merge key: {key}")))
 }
@@ -184,12 +184,12 @@ fn retain_keys(
     target: &mut Map<String, Value>,
     patch: &Map<String, Value>,
     kept: &Value,
-) -> Result<(), Failure> {
+) -> Result<(), StatusError> {
     let kept = kept.as_array().map(Vec::as_slice).unwrap_or_default();
     let is_kept = |key: &String| kept.iter().any(|kept| kept.as_str() == Some(key));
     // Whatever the patch sets must be among them.
     if kept.is_empty() || patch.iter().any(|(key, value)| !value.is_null() && !is_kept(key)) {
-        return Err(Failure::bad_request("invalid patch format of retainKeys"));
+        return Err(StatusError::bad_request("invalid patch format of retainKeys"));
     }
     target.retain(|key, _| is_kept(key));
     Ok(())

@@ -73,12 +73,12 @@ use store::Store;
 
 pub use access::User;
 pub use actors::{Acting, Actors, KubeletOptions};
-pub use failure::Failure;
-pub use faults::{Fault, Rule};
+pub use failure::StatusError;
+pub use faults::{Fault, FaultRule};
 pub use loopback::Loopback;
 pub use protobuf::{from_protobuf, to_protobuf, watch_events};
 pub use reply::Body;
-pub use request::{Request, Requests, Verb};
+pub use request::{RecordedRequest, RecordedRequests, RequestVerb};
 pub use resource::Resource;
 pub use resource::table::*;
 pub use transport::Transport;
@@ -148,14 +148,14 @@ impl Server {
 /// The record of requests.
 impl Server {
     /// All requests since the start, including those whose connection failed.
-    pub fn requests(&self) -> Requests {
+    pub fn requests(&self) -> RecordedRequests {
         self.requests_since(Mark(0))
     }
 
     /// Calls `see` for each request when it is carried out: after its delays and before its effect; not for requests
     /// that a fault refuses. The last observer replaces earlier ones.
-    pub fn observe(&self, see: impl Fn(&Self, &Request) + Send + Sync + 'static) {
-        let tell = move |shared: &Arc<Shared>, request: &Request| {
+    pub fn observe(&self, see: impl Fn(&Self, &RecordedRequest) + Send + Sync + 'static) {
+        let tell = move |shared: &Arc<Shared>, request: &RecordedRequest| {
             let server = Self {
                 shared: shared.clone(),
             };
@@ -175,9 +175,9 @@ impl Server {
     }
 
     /// The requests that arrived after `mark`.
-    pub fn requests_since(&self, mark: Mark) -> Requests {
+    pub fn requests_since(&self, mark: Mark) -> RecordedRequests {
         let requests = self.shared.requests.lock();
-        Requests::new(requests.get(mark.0..).unwrap_or_default().to_vec())
+        RecordedRequests::new(requests.get(mark.0..).unwrap_or_default().to_vec())
     }
 }
 
@@ -232,14 +232,14 @@ impl Server {
     pub fn fail_next(
         &self,
         count: usize,
-        matches: impl Fn(&Request) -> bool + Send + Sync + 'static,
+        matches: impl Fn(&RecordedRequest) -> bool + Send + Sync + 'static,
         fault: Fault,
     ) {
-        self.fail(Rule::new(fault).matching(matches).times(count));
+        self.fail(FaultRule::new(fault).matching(matches).times(count));
     }
 
     /// Adds a rule.
-    pub fn fail(&self, rule: Rule) {
+    pub fn fail(&self, rule: FaultRule) {
         self.shared.faults.lock().add(rule);
     }
 

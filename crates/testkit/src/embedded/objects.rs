@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::failure::Failure;
+use super::failure::StatusError;
 use super::managed_fields::Writer;
 use super::resource::Resource;
 use super::resource::table::{NODES, PODS};
@@ -22,7 +22,7 @@ impl Server {
 
     /// Creates an object, status included. `object` has `kind` and `apiVersion`; the namespace is
     /// `default` unless it says otherwise, and created if it is missing.
-    pub fn insert(&self, object: Value) -> Result<Value, Failure> {
+    pub fn insert(&self, object: Value) -> Result<Value, StatusError> {
         let resource = self.resource_of(&object)?;
         let namespace = object["metadata"]["namespace"]
             .as_str()
@@ -53,10 +53,10 @@ impl Server {
         namespace: &str,
         name: &str,
         edit: impl FnOnce(&mut Value),
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, StatusError> {
         let mut object = self
             .get(resource, namespace, name)
-            .ok_or_else(|| Failure::not_found(resource, name))?;
+            .ok_or_else(|| StatusError::not_found(resource, name))?;
         edit(&mut object);
         let stored = self.writing(resource, namespace, name, |write| write.update(object))?;
         Ok(write::served(resource, &stored))
@@ -70,10 +70,10 @@ impl Server {
         namespace: &str,
         name: &str,
         spoil: impl FnOnce(&mut Value),
-    ) -> Result<(), Failure> {
+    ) -> Result<(), StatusError> {
         let mut object = self
             .get(resource, namespace, name)
-            .ok_or_else(|| Failure::not_found(resource, name))?;
+            .ok_or_else(|| StatusError::not_found(resource, name))?;
         if let Some(fields) = object.as_object_mut() {
             fields.remove("kind");
             fields.remove("apiVersion");
@@ -87,7 +87,12 @@ impl Server {
 
     /// Deletes an object with grace 0 and without thought of its dependents; one with finalizers stays
     /// until they are gone.
-    pub fn delete(&self, resource: &'static Resource, namespace: &str, name: &str) -> Result<(), Failure> {
+    pub fn delete(
+        &self,
+        resource: &'static Resource,
+        namespace: &str,
+        name: &str,
+    ) -> Result<(), StatusError> {
         self.writing(resource, namespace, name, |write| {
             write.delete(&DeleteOptions::at_once())
         })?;
@@ -134,7 +139,7 @@ impl Server {
         });
     }
 
-    fn resource_of(&self, object: &Value) -> Result<&'static Resource, Failure> {
+    fn resource_of(&self, object: &Value) -> Result<&'static Resource, StatusError> {
         self.shared
             .served
             .read()
@@ -143,7 +148,7 @@ impl Server {
             .find(|resource| {
                 object["kind"] == resource.kind && object["apiVersion"] == resource.api_version()
             })
-            .ok_or_else(Failure::no_such_resource)
+            .ok_or_else(StatusError::no_such_resource)
     }
 
     fn writing<T>(
@@ -151,8 +156,8 @@ impl Server {
         resource: &'static Resource,
         namespace: &str,
         name: &str,
-        write: impl FnOnce(Write<'_>) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+        write: impl FnOnce(Write<'_>) -> Result<T, StatusError>,
+    ) -> Result<T, StatusError> {
         let (now, at) = (self.shared.clock.now(), self.shared.clock.instant());
         self.shared.write(|store| {
             let writer = Writer {

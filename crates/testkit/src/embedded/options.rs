@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::Query;
 use http::Uri;
 
-use super::failure::Failure;
+use super::failure::StatusError;
 use super::resource::Resource;
 use super::selector::{FieldSelector, LabelSelector};
 
@@ -67,7 +67,7 @@ impl Parameters {
         self.0.iter().any(|(key, _)| key == name)
     }
 
-    pub(super) fn number(&self, name: &str) -> Result<Option<i64>, Failure> {
+    pub(super) fn number(&self, name: &str) -> Result<Option<i64>, StatusError> {
         if !self.has(name) {
             return Ok(None);
         }
@@ -77,13 +77,13 @@ impl Parameters {
                 IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => "value out of range",
                 _ => "invalid syntax",
             };
-            Failure::bad_request(format!("strconv.ParseInt: parsing \"{text}\": {why}"))
+            StatusError::bad_request(format!("strconv.ParseInt: parsing \"{text}\": {why}"))
         })
     }
 }
 
 impl ListOptions {
-    pub(super) fn parse(resource: &Resource, query: &Parameters, watch: bool) -> Result<Self, Failure> {
+    pub(super) fn parse(resource: &Resource, query: &Parameters, watch: bool) -> Result<Self, StatusError> {
         let version_match = match query.get("resourceVersionMatch") {
             "Exact" => Some(VersionMatch::Exact),
             "NotOlderThan" => Some(VersionMatch::NotOlderThan),
@@ -95,7 +95,7 @@ impl ListOptions {
             token => Some(Continue::parse(token)?),
         };
         if resume.is_some() && version.is_some_and(|version| version > 0) {
-            return Err(Failure::bad_request(
+            return Err(StatusError::bad_request(
                 "specifying resource version is not allowed when using continue",
             ));
         }
@@ -129,12 +129,12 @@ impl ListOptions {
 }
 
 /// The version that a get asks for at least.
-pub(super) fn version_of_get(query: &Parameters) -> Result<Option<u64>, Failure> {
+pub(super) fn version_of_get(query: &Parameters) -> Result<Option<u64>, StatusError> {
     version(query.get("resourceVersion"), true)
 }
 
 impl Continue {
-    fn parse(token: &str) -> Result<Self, Failure> {
+    fn parse(token: &str) -> Result<Self, StatusError> {
         let parse = || {
             let (version, after) = token.strip_prefix("v1:")?.split_once(':')?;
             let version = match version {
@@ -146,7 +146,7 @@ impl Continue {
                 after: after.to_owned(),
             })
         };
-        parse().ok_or_else(|| Failure::bad_request("invalid continue token: continue key is not valid"))
+        parse().ok_or_else(|| StatusError::bad_request("invalid continue token: continue key is not valid"))
     }
 
     pub(super) fn to_token(&self) -> String {
@@ -157,7 +157,7 @@ impl Continue {
     }
 }
 
-fn version(text: &str, single: bool) -> Result<Option<u64>, Failure> {
+fn version(text: &str, single: bool) -> Result<Option<u64>, StatusError> {
     if text.is_empty() {
         return Ok(None);
     }
@@ -167,9 +167,9 @@ fn version(text: &str, single: bool) -> Result<Option<u64>, Failure> {
         );
         // Lists answer 400, gets and watches 500.
         if single {
-            Failure::new(500, "", message)
+            StatusError::new(500, "", message)
         } else {
-            Failure::bad_request(format!("invalid resource version: {message}"))
+            StatusError::bad_request(format!("invalid resource version: {message}"))
         }
     })
 }

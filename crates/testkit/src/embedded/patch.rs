@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::failure::Failure;
+use super::failure::StatusError;
 use super::object::json_type;
 
 /// A patch and how it is to be read.
@@ -36,8 +36,8 @@ impl PatchKind {
     }
 
     /// The refusal of a body that is not JSON or YAML.
-    pub(super) fn unreadable(self, error: &str) -> Failure {
-        Failure::bad_request(match self {
+    pub(super) fn unreadable(self, error: &str) -> StatusError {
+        StatusError::bad_request(match self {
             Self::Merge | Self::Strategic => "invalid JSON patch".to_owned(),
             Self::Json => format!("error decoding patch: {error}"),
             Self::Apply => format!("error decoding YAML: {error}"),
@@ -45,7 +45,7 @@ impl PatchKind {
     }
 
     /// The refusal of a patch that is not an object, or a list where one is wanted.
-    pub(super) fn misshapen(self, patch: &Value) -> Failure {
+    pub(super) fn misshapen(self, patch: &Value) -> StatusError {
         let found = json_type(patch);
         let wanted = if self == Self::Json {
             "[]handlers.jsonPatchOp"
@@ -57,7 +57,7 @@ impl PatchKind {
             Self::Merge | Self::Json => "error decoding patch: ",
             Self::Apply => "error decoding YAML: error unmarshaling JSON: while decoding JSON: ",
         };
-        Failure::bad_request(format!(
+        StatusError::bad_request(format!(
             "{context}json: cannot unmarshal {found} into Go value of type {wanted}"
         ))
     }

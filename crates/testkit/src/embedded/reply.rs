@@ -12,7 +12,7 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use serde_json::Value;
 
 use super::encoding::Encoding;
-use super::failure::Failure;
+use super::failure::StatusError;
 
 /// Body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, io::Error>;
@@ -37,7 +37,7 @@ pub(super) fn streamed(
 }
 
 /// A refusal, with `Retry-After` if it asks the client to wait.
-pub(super) fn refused(failure: &Failure, encoding: Encoding) -> Response<Body> {
+pub(super) fn refused(failure: &StatusError, encoding: Encoding) -> Response<Body> {
     let code = StatusCode::from_u16(failure.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = document(code, encoding, &failure.to_status());
     if let Some(seconds) = failure.retry_after() {

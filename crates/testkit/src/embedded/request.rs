@@ -10,7 +10,7 @@ use serde_json::Value;
 /// The effect of a request on its resource, in the words of RBAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Verb {
+pub enum RequestVerb {
     /// Read one object, or a path that is not a resource.
     Get,
     /// Read a collection.
@@ -32,9 +32,9 @@ pub enum Verb {
 /// A request as it arrived, and its answer's code.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Request {
+pub struct RecordedRequest {
     /// The effect of the request.
-    pub verb: Verb,
+    pub verb: RequestVerb,
     /// API group, empty for the core group.
     pub group: String,
     /// API version within the group.
@@ -67,16 +67,16 @@ pub struct Request {
 
 /// Requests in the order of their arrival.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Requests(Vec<Request>);
+pub struct RecordedRequests(Vec<RecordedRequest>);
 
-impl Verb {
+impl RequestVerb {
     /// True if the verb changes something.
     pub fn is_write(self) -> bool {
         !matches!(self, Self::Get | Self::List | Self::Watch)
     }
 }
 
-impl fmt::Display for Verb {
+impl fmt::Display for RequestVerb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Get => "get",
@@ -91,10 +91,10 @@ impl fmt::Display for Verb {
     }
 }
 
-impl Request {
+impl RecordedRequest {
     /// True if the request reads a whole collection: as a list, or as a watch that begins with one.
     pub fn lists(&self) -> bool {
-        self.verb == Verb::List || self.query.contains("sendInitialEvents=true")
+        self.verb == RequestVerb::List || self.query.contains("sendInitialEvents=true")
     }
 
     pub(super) fn new(
@@ -106,7 +106,7 @@ impl Request {
     ) -> Self {
         let header = |name| headers.get(name).and_then(|value| value.to_str().ok());
         let mut request = Self {
-            verb: Verb::Get,
+            verb: RequestVerb::Get,
             group: String::new(),
             version: String::new(),
             resource: String::new(),
@@ -125,14 +125,14 @@ impl Request {
         };
         request.read_path(uri.path());
         request.verb = match *method {
-            Method::POST => Verb::Create,
-            Method::PUT => Verb::Update,
-            Method::PATCH => Verb::Patch,
-            Method::DELETE if request.name.is_empty() => Verb::DeleteCollection,
-            Method::DELETE => Verb::Delete,
-            _ if watch && request.name.is_empty() => Verb::Watch,
-            _ if request.name.is_empty() => Verb::List,
-            _ => Verb::Get,
+            Method::POST => RequestVerb::Create,
+            Method::PUT => RequestVerb::Update,
+            Method::PATCH => RequestVerb::Patch,
+            Method::DELETE if request.name.is_empty() => RequestVerb::DeleteCollection,
+            Method::DELETE => RequestVerb::Delete,
+            _ if watch && request.name.is_empty() => RequestVerb::Watch,
+            _ if request.name.is_empty() => RequestVerb::List,
+            _ => RequestVerb::Get,
         };
         request
     }
@@ -176,7 +176,7 @@ fn is_of_namespace(part: &str) -> bool {
 }
 
 /// Prints `patch nodes/node-1 {"metadata":…}`, `create kube-system/leases {…}`, `update default/pods/p/status {…}`.
-impl fmt::Display for Request {
+impl fmt::Display for RecordedRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.verb)?;
         let parts = [&self.namespace, &self.resource, &self.name, &self.subresource];
@@ -194,8 +194,8 @@ impl fmt::Display for Request {
     }
 }
 
-impl Requests {
-    pub(super) fn new(requests: Vec<Request>) -> Self {
+impl RecordedRequests {
+    pub(super) fn new(requests: Vec<RecordedRequest>) -> Self {
         Self(requests)
     }
 
@@ -213,7 +213,7 @@ impl Requests {
 
     /// The requests for which `wanted` returns true.
     #[must_use]
-    pub fn only(&self, wanted: impl Fn(&Request) -> bool) -> Self {
+    pub fn only(&self, wanted: impl Fn(&RecordedRequest) -> bool) -> Self {
         Self(self.0.iter().filter(|request| wanted(request)).cloned().collect())
     }
 
@@ -223,17 +223,17 @@ impl Requests {
     }
 }
 
-impl Deref for Requests {
-    type Target = [Request];
+impl Deref for RecordedRequests {
+    type Target = [RecordedRequest];
 
-    fn deref(&self) -> &[Request] {
+    fn deref(&self) -> &[RecordedRequest] {
         &self.0
     }
 }
 
-impl IntoIterator for Requests {
-    type Item = Request;
-    type IntoIter = std::vec::IntoIter<Request>;
+impl IntoIterator for RecordedRequests {
+    type Item = RecordedRequest;
+    type IntoIter = std::vec::IntoIter<RecordedRequest>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter()
@@ -247,7 +247,7 @@ mod tests {
     fn line(method: &Method, uri: &str, body: &str) -> String {
         let uri: http::Uri = uri.parse().unwrap();
         let watch = uri.query().is_some_and(|query| query.contains("watch=true"));
-        Request::new(method, &uri, &HeaderMap::new(), body.as_bytes(), watch).to_string()
+        RecordedRequest::new(method, &uri, &HeaderMap::new(), body.as_bytes(), watch).to_string()
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::failure::Failure;
+use super::failure::StatusError;
 use super::label_selector;
 use super::object::at;
 use super::resource::{Resource, Scale, Selector};
@@ -14,14 +14,14 @@ const API_VERSION: &str = "autoscaling/v1";
 const DEFAULT_REPLICAS: i64 = 1;
 
 /// The scale of an object.
-pub(super) fn of(resource: &Resource, scale: &Scale, object: &Value) -> Result<Value, Failure> {
+pub(super) fn of(resource: &Resource, scale: &Scale, object: &Value) -> Result<Value, StatusError> {
     let replicas = match at(object, scale.replicas).and_then(Value::as_i64) {
         Some(replicas) => replicas,
         None if resource.is_custom() => {
             let message = format!("the spec replicas field \".{}\" does not exist", scale.replicas);
             let details = json!({ "causes": [{ "message": message }] });
             let message = format!("Internal error occurred: {message}");
-            return Err(Failure::new(500, "InternalError", message).with(details));
+            return Err(StatusError::new(500, "InternalError", message).with(details));
         }
         None => DEFAULT_REPLICAS,
     };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::failure::Failure;
+use super::failure::StatusError;
 use super::resource::Resource;
 
 /// A parsed label selector; the empty one selects everything.
@@ -43,7 +43,7 @@ struct FieldTerm {
 
 impl LabelSelector {
     /// Parses `a=b,c in (d,e),!f` and the like; the messages are apimachinery's.
-    pub(super) fn parse(text: &str) -> Result<Self, Failure> {
+    pub(super) fn parse(text: &str) -> Result<Self, StatusError> {
         let mut parser = Parser { rest: text };
         let mut requirements = Vec::new();
         loop {
@@ -51,27 +51,27 @@ impl LabelSelector {
                 "" => break,
                 token if token == "!" || is_word(token) => {
                     let requirement = parser.requirement().map_err(|message| {
-                        Failure::bad_request(format!("unable to parse requirement: {message}"))
+                        StatusError::bad_request(format!("unable to parse requirement: {message}"))
                     })?;
                     requirements.push(requirement);
                     match parser.next() {
                         "" => break,
                         "," if parser.peek() == "!" || is_word(parser.peek()) => {}
                         "," => {
-                            return Err(Failure::bad_request(format!(
+                            return Err(StatusError::bad_request(format!(
                                 "found '{}', expected: identifier after ','",
                                 parser.peek()
                             )));
                         }
                         other => {
-                            return Err(Failure::bad_request(format!(
+                            return Err(StatusError::bad_request(format!(
                                 "found '{other}', expected: ',' or 'end of string'"
                             )));
                         }
                     }
                 }
                 other => {
-                    return Err(Failure::bad_request(format!(
+                    return Err(StatusError::bad_request(format!(
                         "found '{other}', expected: !, identifier, or 'end of string'"
                     )));
                 }
@@ -200,7 +200,7 @@ fn is_word(token: &str) -> bool {
 
 impl FieldSelector {
     /// Parses `a.b=c,d!=e` over the fields that `resource` can be selected by.
-    pub(super) fn parse(resource: &Resource, text: &str) -> Result<Self, Failure> {
+    pub(super) fn parse(resource: &Resource, text: &str) -> Result<Self, StatusError> {
         let mut terms = Vec::new();
         for term in text.split(',').filter(|term| !term.is_empty()) {
             let (path, value, equal) = if let Some((path, value)) = term.split_once("!=") {
@@ -208,12 +208,12 @@ impl FieldSelector {
             } else if let Some((path, value)) = term.split_once("==").or_else(|| term.split_once('=')) {
                 (path, value, true)
             } else {
-                return Err(Failure::bad_request(format!(
+                return Err(StatusError::bad_request(format!(
                     "invalid selector: '{text}'; can't understand '{term}'"
                 )));
             };
             let absent = absent_value(resource, path)
-                .ok_or_else(|| Failure::bad_request(format!("field label not supported: {path}")))?;
+                .ok_or_else(|| StatusError::bad_request(format!("field label not supported: {path}")))?;
             terms.push(FieldTerm {
                 path: path.to_owned(),
                 absent,

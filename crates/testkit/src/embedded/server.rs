@@ -15,13 +15,13 @@ use super::call::Call;
 use super::connections::{self, Since};
 use super::discovery;
 use super::encoding::{Accept, Encoding};
-use super::failure::Failure;
+use super::failure::StatusError;
 use super::fault_plan::{self, After, Before, FaultPlan, ReadFaults};
 use super::list::{self, Page};
 use super::options::{self, ListOptions, Parameters};
 use super::protobuf;
 use super::reply::{self, Body, refused, respond, streamed, whole};
-use super::request::{Request, Verb};
+use super::request::{RecordedRequest, RequestVerb};
 use super::resource::table::NAMESPACES;
 use super::resource::{Resource, Target};
 use super::shared::{Observer, Shared};
@@ -45,7 +45,8 @@ impl Shared {
         let accept = Accept::of(&head.headers, speaks_protobuf);
         let refusals = accept.of_refusals();
         let query = Parameters::of(&head.uri);
-        let mut request = Request::new(&head.method, &head.uri, &head.headers, &body, query.flag("watch"));
+        let mut request =
+            RecordedRequest::new(&head.method, &head.uri, &head.headers, &body, query.flag("watch"));
         request.arrived = self.elapsed();
         let number = self.record(request.clone());
         self.reachable()?;
@@ -85,14 +86,14 @@ impl Shared {
         Ok(response)
     }
 
-    fn record(&self, request: Request) -> usize {
+    fn record(&self, request: RecordedRequest) -> usize {
         let mut requests = self.requests.lock();
         requests.push(request);
         requests.len() - 1
     }
 
     /// Records when the request is carried out, and calls the observers.
-    fn observe(self: &Arc<Self>, number: usize, request: &Request) {
+    fn observe(self: &Arc<Self>, number: usize, request: &RecordedRequest) {
         if let Some(request) = self.requests.lock().get_mut(number) {
             request.served = Some(self.elapsed());
         }
@@ -132,11 +133,11 @@ impl Shared {
         self: &Arc<Self>,
         head: &Parts,
         accept: Accept<'_>,
-        request: Request,
+        request: RecordedRequest,
         query: Parameters,
         body: Bytes,
         read_faults: ReadFaults,
-    ) -> Result<Response<Body>, Failure> {
+    ) -> Result<Response<Body>, StatusError> {
         let user = self.admit(head, &request, &query)?;
         if request.resource.is_empty() || request.version.is_empty() {
             let path = head.uri.path();
@@ -167,12 +168,12 @@ impl Shared {
             return answer;
         }
         match call.request.verb {
-            Verb::Get => self.get(call).await,
-            Verb::List => self.list(call).await,
-            Verb::Watch => self.watch(call).await,
-            Verb::Create | Verb::Update | Verb::Patch => self.write_object(&call),
-            Verb::Delete => self.delete(&call),
-            Verb::DeleteCollection => self.delete_collection(&call),
+            RequestVerb::Get => self.get(call).await,
+            RequestVerb::List => self.list(call).await,
+            RequestVerb::Watch => self.watch(call).await,
+            RequestVerb::Create | RequestVerb::Update | RequestVerb::Patch => self.write_object(&call),
+            RequestVerb::Delete => self.delete(&call),
+            RequestVerb::DeleteCollection => self.delete_collection(&call),
         }
     }
 
@@ -180,8 +181,8 @@ impl Shared {
     fn route(
         &self,
         method: &Method,
-        request: &Request,
-    ) -> Result<Option<(&'static Resource, Target)>, Failure> {
+        request: &RecordedRequest,
+    ) -> Result<Option<(&'static Resource, Target)>, StatusError> {
         let served = self.served.read();
         let mut of_group = served
             .iter()
@@ -192,7 +193,7 @@ impl Shared {
         }
         let resource = of_group
             .find(|resource| resource.version == request.version && resource.plural == request.resource)
-            .ok_or_else(Failure::no_such_resource)?;
+            .ok_or_else(StatusError::no_such_resource)?;
         let has_namespace = !request.namespace.is_empty();
         let has_name = !request.name.is_empty();
         let is_misplaced = if resource.is_namespaced() {
@@ -201,40 +202,42 @@ impl Shared {
             has_namespace
         };
         if is_misplaced {
-            return Err(Failure::no_such_resource());
+            return Err(StatusError::no_such_resource());
         }
         let target = resource
             .target(&request.subresource)
-            .ok_or_else(|| Failure::no_such_subresource(resource, &request.name))?;
+            .ok_or_else(|| StatusError::no_such_subresource(resource, &request.name))?;
         let is_allowed = match request.verb {
             verb if target != Target::Object => target.takes(verb),
-            Verb::Create => !has_name && has_namespace == resource.is_namespaced(),
-            Verb::Update | Verb::Patch => has_name,
-            Verb::Get | Verb::List | Verb::Watch => *method == Method::GET,
-            Verb::Delete => true,
-            Verb::DeleteCollection => has_namespace == resource.is_namespaced() && !resource.is(&NAMESPACES),
+            RequestVerb::Create => !has_name && has_namespace == resource.is_namespaced(),
+            RequestVerb::Update | RequestVerb::Patch => has_name,
+            RequestVerb::Get | RequestVerb::List | RequestVerb::Watch => *method == Method::GET,
+            RequestVerb::Delete => true,
+            RequestVerb::DeleteCollection => {
+                has_namespace == resource.is_namespaced() && !resource.is(&NAMESPACES)
+            }
         };
         if !is_allowed {
             return Err(match target {
-                Target::Object => Failure::method_not_allowed(),
-                _ => Failure::not_below(resource, request.verb),
+                Target::Object => StatusError::method_not_allowed(),
+                _ => StatusError::not_below(resource, request.verb),
             });
         }
         Ok(Some((resource, target)))
     }
 
-    async fn get(&self, call: Call) -> Result<Response<Body>, Failure> {
+    async fn get(&self, call: Call) -> Result<Response<Body>, StatusError> {
         let asked = options::version_of_get(&call.query)?;
         self.reach(asked.unwrap_or_default()).await?;
         let store = self.store.lock();
         let latest = self.latest(&store, &call, asked);
         let stored = store
             .get_at(call.resource, &call.key(), latest)
-            .ok_or_else(|| Failure::not_found(call.resource, &call.request.name))?;
+            .ok_or_else(|| StatusError::not_found(call.resource, &call.request.name))?;
         Ok(call.view.answer(StatusCode::OK, stored))
     }
 
-    async fn list(&self, call: Call) -> Result<Response<Body>, Failure> {
+    async fn list(&self, call: Call) -> Result<Response<Body>, StatusError> {
         let options = ListOptions::parse(call.resource, &call.query, false)?;
         self.reach(list::awaited_version(&options)).await?;
         let store = self.store.lock();
@@ -244,7 +247,7 @@ impl Shared {
         Ok(page.into_answer(call.view))
     }
 
-    async fn watch(self: &Arc<Self>, call: Call) -> Result<Response<Body>, Failure> {
+    async fn watch(self: &Arc<Self>, call: Call) -> Result<Response<Body>, StatusError> {
         let options = ListOptions::parse(call.resource, &call.query, true)?;
         if options.initial_events
             && let Err(failure) = self.reach(options.version.unwrap_or_default()).await
@@ -266,14 +269,14 @@ impl Shared {
         Ok(streamed(media, watching.into_stream()))
     }
 
-    fn write_object(&self, call: &Call) -> Result<Response<Body>, Failure> {
+    fn write_object(&self, call: &Call) -> Result<Response<Body>, StatusError> {
         call.check_size()?;
         let (written, created) = match call.request.verb {
-            Verb::Create => {
+            RequestVerb::Create => {
                 let object = call.object()?;
                 (call.writing(self, |write| write.create(object))?, true)
             }
-            Verb::Update => {
+            RequestVerb::Update => {
                 let object = call.object()?;
                 call.writing(self, |write| {
                     if write.update_creates() {
@@ -311,16 +314,24 @@ impl Shared {
     }
 
     /// Waits until the store has reached `version`.
-    async fn reach(&self, version: u64) -> Result<(), Failure> {
+    async fn reach(&self, version: u64) -> Result<(), StatusError> {
         let reached = self.written.wait_for(|written| written >= version);
         if timeout(VERSION_WAIT, reached).await.is_ok() {
             return Ok(());
         }
-        Err(Failure::version_too_large(version, self.store.lock().version()))
+        Err(StatusError::version_too_large(
+            version,
+            self.store.lock().version(),
+        ))
     }
 
     /// The user who sends a request, if allowed.
-    pub(super) fn admit(&self, head: &Parts, request: &Request, query: &Parameters) -> Result<User, Failure> {
+    pub(super) fn admit(
+        &self,
+        head: &Parts,
+        request: &RecordedRequest,
+        query: &Parameters,
+    ) -> Result<User, StatusError> {
         let user = self.authenticate(head)?;
         let asked = Attributes::of(&head.method, request, query);
         authorize(&self.access, &self.store.lock(), &user, &asked)?;
@@ -328,7 +339,7 @@ impl Shared {
     }
 
     /// The holder of the token, else the default user of the transport.
-    fn authenticate(&self, head: &Parts) -> Result<User, Failure> {
+    fn authenticate(&self, head: &Parts) -> Result<User, StatusError> {
         let token = head
             .headers
             .get(header::AUTHORIZATION)
@@ -341,7 +352,7 @@ impl Shared {
                 .access
                 .lock()
                 .authenticate(token)
-                .ok_or_else(|| Failure::new(401, "Unauthorized", "Unauthorized")),
+                .ok_or_else(|| StatusError::new(401, "Unauthorized", "Unauthorized")),
         }
     }
 }

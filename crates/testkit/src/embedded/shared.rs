@@ -13,7 +13,7 @@ use super::clock::Clock;
 use super::connections::Connections;
 use super::definitions::Definitions;
 use super::faults::Faults;
-use super::request::Request;
+use super::request::RecordedRequest;
 use super::resource::{Resource, SERVED};
 use super::signal::Signal;
 use super::store::Store;
@@ -23,7 +23,7 @@ use super::write::namespaces;
 #[derive(Clone)]
 pub(super) struct Observer(pub(super) Arc<Tell>);
 
-type Tell = dyn Fn(&Arc<Shared>, &Request) + Send + Sync;
+type Tell = dyn Fn(&Arc<Shared>, &RecordedRequest) + Send + Sync;
 
 /// The state of a server.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(super) struct Shared {
     pub(super) clock: Clock,
     pub(super) store: Mutex<Store>,
     pub(super) served: RwLock<Vec<&'static Resource>>,
-    pub(super) requests: Mutex<Vec<Request>>,
+    pub(super) requests: Mutex<Vec<RecordedRequest>>,
     pub(super) observer: Mutex<Option<Observer>>,
     started: Instant,
     pub(super) faults: Mutex<Faults>,

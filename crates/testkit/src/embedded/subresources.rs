@@ -5,7 +5,7 @@ use http::{Response, StatusCode};
 use serde_json::json;
 
 use super::call::Call;
-use super::failure::Failure;
+use super::failure::StatusError;
 use super::reply::{Body, document};
 use super::resource::{Action, Scale, Target};
 use super::scale;
@@ -14,7 +14,7 @@ use super::write::served;
 
 impl Shared {
     /// The answer to a request for a subresource with a form of its own; none to others.
-    pub(super) fn below(&self, call: &Call) -> Option<Result<Response<Body>, Failure>> {
+    pub(super) fn below(&self, call: &Call) -> Option<Result<Response<Body>, StatusError>> {
         match call.target {
             Target::Object | Target::Status => None,
             Target::Scale(scale) => Some(self.scale(call, scale)),
@@ -23,23 +23,23 @@ impl Shared {
         }
     }
 
-    fn evict(&self, call: &Call) -> Result<Response<Body>, Failure> {
+    fn evict(&self, call: &Call) -> Result<Response<Body>, StatusError> {
         let eviction = call.object()?;
         call.writing(self, |write| write.evict(&eviction))?;
         Ok(done(call))
     }
 
-    fn bind(&self, call: &Call) -> Result<Response<Body>, Failure> {
+    fn bind(&self, call: &Call) -> Result<Response<Body>, StatusError> {
         let binding = call.object()?;
         call.writing(self, |write| write.bind(&binding))?;
         Ok(done(call))
     }
 
-    fn scale(&self, call: &Call, scale: &Scale) -> Result<Response<Body>, Failure> {
+    fn scale(&self, call: &Call, scale: &Scale) -> Result<Response<Body>, StatusError> {
         let store = self.store.lock();
         let stored = store
             .get(call.resource, &call.key())
-            .ok_or_else(|| Failure::not_found(call.resource, &call.request.name))?;
+            .ok_or_else(|| StatusError::not_found(call.resource, &call.request.name))?;
         let shown = scale::of(call.resource, scale, &served(call.resource, stored))?;
         Ok(document(StatusCode::OK, call.view.encoding(), &shown))
     }

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::encoding::{Accept, Encoding, Shape};
-use super::failure::Failure;
+use super::failure::StatusError;
 use super::options::ListOptions;
 use super::protobuf::{self, encode};
 use super::reply::{self, Body};
@@ -45,7 +45,7 @@ struct Labels {
 
 impl View {
     /// The first form that a client takes and the server can write.
-    pub(super) fn accepted(resource: &'static Resource, accept: Accept<'_>) -> Result<Self, Failure> {
+    pub(super) fn accepted(resource: &'static Resource, accept: Accept<'_>) -> Result<Self, StatusError> {
         let mut forms = accept.clauses().into_iter().filter_map(|clause| {
             let view = Self {
                 resource,
@@ -61,7 +61,7 @@ impl View {
                 Encoding::Protobuf => view.in_protobuf(),
             }
         });
-        forms.next().ok_or_else(Failure::not_acceptable)
+        forms.next().ok_or_else(StatusError::not_acceptable)
     }
 
     /// The same in protobuf; none where its kind has no message.

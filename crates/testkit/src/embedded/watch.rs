@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::connections::{self, Connections};
 use super::encoding::Encoding;
-use super::failure::Failure;
+use super::failure::StatusError;
 use super::fault_plan::ReadFaults;
 use super::options::ListOptions;
 use super::resource::Resource;
@@ -51,7 +51,7 @@ pub(super) struct Watching {
 enum Event {
     Object(&'static str, Stored),
     Bookmark { version: u64, ends_initial_events: bool },
-    Error(Failure),
+    Error(StatusError),
 }
 
 impl Watching {
@@ -87,7 +87,7 @@ impl Watching {
     }
 
     /// An error event with the reason why the watch cannot be served, which ends it.
-    pub(super) fn refused(failure: &Failure, encoding: Encoding) -> Bytes {
+    pub(super) fn refused(failure: &StatusError, encoding: Encoding) -> Bytes {
         encoding.event("ERROR", &failure.to_status())
     }
 
@@ -213,7 +213,7 @@ impl Watching {
                 self.cursor = self.cursor.max(version);
             }
             Err(compacted) => {
-                let failure = Failure::watch_expired(self.cursor, compacted.oldest);
+                let failure = StatusError::watch_expired(self.cursor, compacted.oldest);
                 self.pending.push_back(Event::Error(failure));
             }
         }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::draw::Draw;
-use crate::embedded::{Fault, Request, Resource, Verb};
+use crate::embedded::{Fault, RecordedRequest, RequestVerb, Resource};
 
 /// More requests than a history has.
 const MANY: usize = 1_000_000;
@@ -162,15 +162,17 @@ impl Which {
         matches!(self, Self::Watches(_) | Self::InProtobuf)
     }
 
-    pub(super) fn matches(self, request: &Request) -> bool {
+    pub(super) fn matches(self, request: &RecordedRequest) -> bool {
         let is_of =
             |resource: &Resource| request.resource == resource.plural && request.group == resource.group;
         match self {
             Self::Writes(resource) => request.verb.is_write() && is_of(resource),
             Self::Lists(resource) => request.lists() && is_of(resource),
-            Self::Watches(resource) => request.verb == Verb::Watch && !request.lists() && is_of(resource),
+            Self::Watches(resource) => {
+                request.verb == RequestVerb::Watch && !request.lists() && is_of(resource)
+            }
             Self::InProtobuf => request.accept.contains("protobuf"),
-            Self::Lease => request.verb != Verb::Watch && request.resource == "leases",
+            Self::Lease => request.verb != RequestVerb::Watch && request.resource == "leases",
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 /// A failing seed with its shrunk history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Failure {
+pub struct FailedSeed {
     /// Name of the suite: the controller's name.
     pub suite: &'static str,
     /// The seed that fails.
@@ -24,7 +24,7 @@ pub struct Failure {
     pub drawn: usize,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for FailedSeed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             suite, seed, what, ..

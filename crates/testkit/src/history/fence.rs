@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::embedded::{LEASES, Request, Server};
+use crate::embedded::{LEASES, RecordedRequest, Server};
 
 /// Namespace of the controllers' Leases.
 pub(super) const NAMESPACE: &str = "kube-system";
@@ -41,7 +41,7 @@ pub(super) fn renew(server: &Server, name: &str, now: Timestamp) {
 /// backs.
 pub(super) fn permits(
     server: &Server,
-    request: &Request,
+    request: &RecordedRequest,
     lease: &str,
     tampered: Option<Duration>,
 ) -> Result<(), String> {
@@ -64,6 +64,6 @@ pub(super) fn permits(
 }
 
 /// The identity of the replica that sent the request, if a replica did.
-pub(super) fn sender<'a>(request: &'a Request, controller: &str) -> Option<&'a str> {
+pub(super) fn sender<'a>(request: &'a RecordedRequest, controller: &str) -> Option<&'a str> {
     request.user_agent.strip_prefix(controller)?.strip_prefix('/')
 }

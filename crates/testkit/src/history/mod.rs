@@ -34,17 +34,17 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
-use crate::embedded::{Request, Resource, Server};
+use crate::embedded::{RecordedRequest, Resource, Server};
 
 pub use draw::Draw;
 pub use drawn_fault::{DrawnFault, Moment, Which, refusals};
-pub use failure::Failure;
+pub use failure::FailedSeed;
 pub use run::{Run, run};
-pub use seeds::{Report, Shrink, first_failure, report, seeds_to_run};
+pub use seeds::{SeedsReport, Shrink, first_failure, report, seeds_to_run};
 pub use timeline::{At, History};
 
 /// The state compared at the end: for each object a description of what the suite cares about.
-pub type State = BTreeMap<String, String>;
+pub type EndState = BTreeMap<String, String>;
 
 /// A controller's part of its fault histories.
 ///
@@ -83,11 +83,11 @@ pub trait Suite: Clone + Send + Sync + 'static {
     fn settled(&self, server: &Server, actions: &[At<Self::Action>]) -> Result<(), String>;
 
     /// The state that must be the same in the end as without the faults.
-    fn state(&self, server: &Server) -> State;
+    fn state(&self, server: &Server) -> EndState;
 
     /// Checks that the controller may make this request now; called when the request is carried out. All suites check
     /// in addition that only the holder of the Lease writes.
-    fn permits(&self, server: &Server, request: &Request) -> Result<(), String> {
+    fn permits(&self, server: &Server, request: &RecordedRequest) -> Result<(), String> {
         let _ = (server, request);
         Ok(())
     }

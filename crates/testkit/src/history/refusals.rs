@@ -3,26 +3,26 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use crate::embedded::{Request, Requests, Verb};
+use crate::embedded::{RecordedRequest, RecordedRequests, RequestVerb};
 
 /// Time after a refusal in which requests that were already on the way may be refused.
 const UNDER_WAY: Duration = Duration::from_mins(1);
 
 /// Fails with the first request for a refused form.
-pub(super) fn are_remembered(requests: &Requests) -> Result<(), String> {
+pub(super) fn are_remembered(requests: &RecordedRequests) -> Result<(), String> {
     protobuf_is(requests)?;
     streams_are(requests)?;
     streams_are_not_given_up(requests)
 }
 
 /// Each process remembers refusals for its lists and watches of a resource, and for all its reads by name.
-fn protobuf_is(requests: &Requests) -> Result<(), String> {
+fn protobuf_is(requests: &RecordedRequests) -> Result<(), String> {
     let mut first = HashMap::new();
     for request in requests
         .iter()
         .filter(|request| matches!(request.code, Some(406 | 415)))
     {
-        let resource = if request.verb == Verb::Get {
+        let resource = if request.verb == RequestVerb::Get {
             ""
         } else {
             &request.resource
@@ -41,13 +41,13 @@ fn protobuf_is(requests: &Requests) -> Result<(), String> {
 }
 
 /// After a refused stream, the next list comes in pages.
-fn streams_are(requests: &Requests) -> Result<(), String> {
+fn streams_are(requests: &RecordedRequests) -> Result<(), String> {
     let mut refused = HashMap::new();
     for request in requests
         .iter()
         .filter(|request| request.lists() && request.name.is_empty())
     {
-        let is_stream = request.verb == Verb::Watch;
+        let is_stream = request.verb == RequestVerb::Watch;
         let is_refused = is_stream && matches!(request.code, Some(400 | 403 | 404 | 422 | 500));
         let before = refused.insert((&request.user_agent, &request.resource), is_refused);
         if is_stream && before == Some(true) {
@@ -81,18 +81,18 @@ struct Streams {
 }
 
 /// Lists come in pages, without a stream before, only if a stream was refused or two in a row led to pages.
-fn streams_are_not_given_up(requests: &Requests) -> Result<(), String> {
+fn streams_are_not_given_up(requests: &RecordedRequests) -> Result<(), String> {
     let mut known: HashMap<_, Streams> = HashMap::new();
     // Reads past the watch have other sizes than an informer's first page.
-    let is_first = |request: &&Request| {
+    let is_first = |request: &&RecordedRequest| {
         let is_page = request.query.contains("limit=20") && !request.query.contains("continue=");
-        let is_of_an_informer = is_page || request.verb == Verb::Watch;
+        let is_of_an_informer = is_page || request.verb == RequestVerb::Watch;
         request.lists() && is_of_an_informer && !matches!(request.code, Some(406 | 415))
     };
     for request in requests.iter().filter(is_first) {
         let key = (&request.user_agent, &request.group, &request.resource);
         let known = known.entry(key).or_default();
-        let is_stream = request.verb == Verb::Watch;
+        let is_stream = request.verb == RequestVerb::Watch;
         let now = if is_stream {
             Came::Streamed(request.code)
         } else {

@@ -14,8 +14,8 @@ use tokio::time::sleep;
 use super::drawn_fault::{DrawnFault, Moment, Which};
 use super::fence;
 use super::refusals;
-use super::{History, Life, State, Suite};
-use crate::embedded::{Fault, LEASES, Requests, Server};
+use super::{EndState, History, Life, Suite};
+use crate::embedded::{Fault, LEASES, RecordedRequests, Server};
 
 /// The wall clock at the start: 2026-01-01T00:00:00Z.
 const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
@@ -29,9 +29,9 @@ const QUIET: Duration = Duration::from_secs(30);
 #[non_exhaustive]
 pub struct Run {
     /// The state to compare with that of the run without faults, or the violated rule.
-    pub outcome: Result<State, Violation>,
+    pub outcome: Result<EndState, Violation>,
     /// All requests of the replicas.
-    pub requests: Requests,
+    pub requests: RecordedRequests,
 }
 
 /// A broken rule.
@@ -59,7 +59,7 @@ pub fn run<S: Suite>(suite: &S, history: &History<S::Action>) -> Run {
         Err(error) => {
             let (at, what) = (Duration::ZERO, format!("cannot start a runtime: {error}"));
             let outcome = Err(Violation { at, what });
-            let requests = Requests::default();
+            let requests = RecordedRequests::default();
             Run { outcome, requests }
         }
     }
@@ -169,7 +169,7 @@ impl<'a, S: Suite> Stage<'a, S> {
         }
     }
 
-    async fn outcome(&mut self) -> Result<State, Violation> {
+    async fn outcome(&mut self) -> Result<EndState, Violation> {
         while let Some((&(time, number), _)) = self.queue.first_key_value() {
             self.pass_until(time).await?;
             if let Some(step) = self.queue.remove(&(time, number)) {
@@ -315,7 +315,7 @@ impl<'a, S: Suite> Stage<'a, S> {
             self.die(&identity);
         } else {
             let death = self.deaths.0.clone();
-            let is_write = move |request: &crate::embedded::Request| {
+            let is_write = move |request: &crate::embedded::RecordedRequest| {
                 let found = S::RESOURCES
                     .iter()
                     .any(|resource| Which::Writes(resource).matches(request))

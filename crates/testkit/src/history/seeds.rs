@@ -8,10 +8,10 @@ use std::thread;
 
 use parking_lot::Mutex;
 
-use super::failure::Failure;
+use super::failure::FailedSeed;
 use super::run::{Run, Violation, run};
 use super::shrink::{minimal, shortest};
-use super::{History, State, Suite};
+use super::{EndState, History, Suite};
 
 /// Variable with the seeds to run: their number, or `FROM..TO`.
 const SEEDS: &str = "FAULT_SEEDS";
@@ -30,7 +30,7 @@ pub enum Shrink {
 
 /// The full report on one seed.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct SeedsReport {
     /// The history that the seed draws, one line per step or fault.
     pub timeline: Vec<String>,
     /// Number of replicas.
@@ -38,7 +38,7 @@ pub struct Report {
     /// The result of the history.
     pub run: Run,
     /// The failure, if the seed fails.
-    pub failure: Option<Failure>,
+    pub failure: Option<FailedSeed>,
     seed: u64,
 }
 
@@ -68,7 +68,7 @@ fn parse(text: &str) -> Option<Range<u64>> {
 }
 
 /// Runs the histories of `seeds` on all processors, and shrinks that of the lowest failing seed.
-pub fn first_failure<S: Suite>(suite: &S, seeds: Range<u64>, shrink: Shrink) -> Option<Failure> {
+pub fn first_failure<S: Suite>(suite: &S, seeds: Range<u64>, shrink: Shrink) -> Option<FailedSeed> {
     let next = AtomicU64::new(seeds.start);
     let lowest: Mutex<Option<(u64, Flaw)>> = Mutex::default();
     let search = || loop {
@@ -95,10 +95,10 @@ pub fn first_failure<S: Suite>(suite: &S, seeds: Range<u64>, shrink: Shrink) -> 
 }
 
 /// Runs one seed and reports on it in full.
-pub fn report<S: Suite>(suite: &S, seed: u64) -> Report {
+pub fn report<S: Suite>(suite: &S, seed: u64) -> SeedsReport {
     let history = History::draw(suite, seed);
     let (run, flaw) = judged(suite, &history);
-    Report {
+    SeedsReport {
         timeline: history.lines(),
         replicas: history.replicas,
         run,
@@ -123,7 +123,7 @@ fn judged<S: Suite>(suite: &S, history: &History<S::Action>) -> (Run, Option<Fla
     (run_of_it, flaw)
 }
 
-fn first_difference(state: &State, expected: &State) -> String {
+fn first_difference(state: &EndState, expected: &EndState) -> String {
     let name =
         |value: Option<&String>| value.map_or_else(|| "not there".to_owned(), |value| format!("{value:?}"));
     let mut keys: Vec<&String> = state.keys().chain(expected.keys()).collect();
@@ -140,7 +140,7 @@ fn first_difference(state: &State, expected: &State) -> String {
 
 /// Finds the fewest faults, then one replica if that is enough, then, if `shrink` says so, steps of which none can be
 /// left out.
-fn shrunk<S: Suite>(suite: &S, history: History<S::Action>, first: &Flaw, shrink: Shrink) -> Failure {
+fn shrunk<S: Suite>(suite: &S, history: History<S::Action>, first: &Flaw, shrink: Shrink) -> FailedSeed {
     let (seed, drawn) = (history.seed, history.actions.len() + history.faults.len());
     // If the whole history breaks a rule, the smaller one must break one, too: no comparison is needed.
     let fails = |smaller: &History<S::Action>| match first {
@@ -163,7 +163,7 @@ fn shrunk<S: Suite>(suite: &S, history: History<S::Action>, first: &Flaw, shrink
         smaller = smaller.with_actions(&kept);
     }
     let what = flaw(suite, &smaller).map(|flaw| flaw.to_string());
-    Failure {
+    FailedSeed {
         suite: S::NAME,
         seed,
         first: first.to_string(),
@@ -190,7 +190,7 @@ impl fmt::Display for Flaw {
 }
 
 /// The history and its end; with `$FAULT_VERBOSE` also every request of the controller.
-impl fmt::Display for Report {
+impl fmt::Display for SeedsReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {}, {} replica(s)", self.seed, self.replicas)?;
         for line in &self.timeline {
@@ -226,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_first_object_that_differs_is_named() {
-        let state = |pairs: &[(&str, &str)]| -> State {
+        let state = |pairs: &[(&str, &str)]| -> EndState {
             pairs
                 .iter()
                 .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))

@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use kube::runtime::watcher::{self, Event, watcher};
 use serde_json::{Value, json};
-use testkit::embedded::{Fault, NODES as NODES_RESOURCE, Rule, Server, Verb};
+use testkit::embedded::{Fault, FaultRule, NODES as NODES_RESOURCE, RequestVerb, Server};
 use tokio::time::{Instant, sleep};
 
 use crate::http::*;
@@ -51,7 +51,7 @@ async fn the_next_matching_requests_are_refused_with_a_status() {
         reason: "TooManyRequests".to_owned(),
         retry_after: Some(Duration::from_secs(7)),
     };
-    server.fail_next(2, |request| request.verb == Verb::Patch, fault);
+    server.fail_next(2, |request| request.verb == RequestVerb::Patch, fault);
     assert_eq!(api.list(&ListParams::default()).await.unwrap().items.len(), 1);
     let refused = patch(&server.client(), NODE, MERGE, annotation()).await;
     assert_eq!(refused.headers["retry-after"], "7");
@@ -120,14 +120,14 @@ async fn codes(server: &Server, count: usize) -> Vec<u16> {
     codes
 }
 
-fn busy() -> Rule {
-    Rule::new(Fault::status(503, "ServiceUnavailable"))
+fn busy() -> FaultRule {
+    FaultRule::new(Fault::status(503, "ServiceUnavailable"))
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_rule_strikes_the_nth_matching_request_or_all_after_it() {
     let (server, _) = one_node();
-    server.fail(busy().verb(Verb::Get).resource("nodes").nth(3));
+    server.fail(busy().verb(RequestVerb::Get).resource("nodes").nth(3));
     assert_eq!(get(&server.client(), LEASES).await.code, 200);
     assert_eq!(get(&server.client(), NODES).await.code, 200);
     assert_eq!(codes(&server, 4).await, [200, 200, 503, 200]);
@@ -201,7 +201,7 @@ async fn a_proxy_may_answer_404_for_an_object_that_is_there() {
 async fn an_answer_may_break_off_or_be_no_json() {
     for fault in [Fault::CutAnswer, Fault::Garbage] {
         let (server, api) = one_node();
-        server.fail_next(2, |request| request.verb != Verb::Watch, fault.clone());
+        server.fail_next(2, |request| request.verb != RequestVerb::Watch, fault.clone());
         assert!(api.list(&ListParams::default()).await.is_err(), "{fault:?}");
         assert!(annotate(&api).await.is_err(), "{fault:?}");
         assert!(is_annotated(&server), "it took effect");
@@ -212,7 +212,7 @@ async fn an_answer_may_break_off_or_be_no_json() {
         );
 
         let (server, api) = one_node();
-        server.fail_next(1, |request| request.verb == Verb::Watch, fault.clone());
+        server.fail_next(1, |request| request.verb == RequestVerb::Watch, fault.clone());
         let mut events = pin!(watcher(api.clone(), watcher::Config::default()));
         let mut failed = 0;
         loop {
@@ -241,7 +241,7 @@ async fn a_read_may_show_the_past_where_it_allows_that_and_on_demand_where_not()
     };
     let second = async |query: &str| get(&client, format!("{NODES}/node-2{query}")).await.code;
     let stale = |illegal| {
-        Rule::new(Fault::Stale {
+        FaultRule::new(Fault::Stale {
             by: SECOND * 5,
             illegal,
         })
@@ -289,7 +289,7 @@ async fn an_observer_sees_each_request_when_it_is_carried_out() {
             .push((request.to_string(), is_annotated(server), server.elapsed()));
     });
     let five = SECOND * 5;
-    server.fail(Rule::new(Fault::Delay(five)).times(1));
+    server.fail(FaultRule::new(Fault::Delay(five)).times(1));
     annotate(&api).await.unwrap();
     server.fail(busy().times(1));
     annotate(&api).await.unwrap_err();

@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
-use testkit::embedded::{Fault, NODES as NODES_RESOURCE, Rule, from_protobuf, to_protobuf};
+use testkit::embedded::{Fault, FaultRule, NODES as NODES_RESOURCE, from_protobuf, to_protobuf};
 use tokio::time::timeout;
 
 use crate::custom_resources::{WIDGETS, define_widgets, widget};
@@ -322,7 +322,7 @@ async fn a_server_can_be_without_protobuf() {
 #[tokio::test(start_paused = true)]
 async fn protobuf_can_be_refused_to_who_asks_for_it() {
     let server = server();
-    let refusal = Rule::new(Fault::status(406, "NotAcceptable"));
+    let refusal = FaultRule::new(Fault::status(406, "NotAcceptable"));
     server.fail(refusal.matching(|request| request.accept.contains("protobuf")));
     let client = server.client();
     fetch(&client, NODES, PROTOBUF).await.is(406, ONLY);

@@ -9,7 +9,7 @@ use kube::api::GetParams;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, InitialListStrategy, watcher};
 use serde_json::json;
-use testkit::embedded::{Fault, NODES as NODES_RESOURCE, Rule};
+use testkit::embedded::{Fault, FaultRule, NODES as NODES_RESOURCE};
 use tokio::time::{Instant, sleep};
 
 use crate::faults::{SECOND, annotate, breaks, is_annotated, one_node};
@@ -124,7 +124,7 @@ async fn a_watch_may_end_at_once_or_tell_nothing() {
 async fn a_watch_may_lag_so_that_events_of_two_resources_come_in_another_order() {
     let (server, api) = one_node();
     let version = server.version();
-    server.fail(Rule::new(Fault::WatchLags(SECOND * 5)).resource("nodes"));
+    server.fail(FaultRule::new(Fault::WatchLags(SECOND * 5)).resource("nodes"));
     let nodes = format!("{}&allowWatchBookmarks=true", watch_from(version));
     let leases = format!("{LEASES}?watch=1&resourceVersion={version}");
     let mut nodes = Watch::open(&server.client(), nodes).await;

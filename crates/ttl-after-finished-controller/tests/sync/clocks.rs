@@ -7,7 +7,7 @@ use controller_core::config::Encoding;
 use controller_core::controller::{self, Sender};
 use controller_core::meta::ObjectKey;
 use harness::seeded_bugs::answered_late;
-use testkit::embedded::{Fault, Request, Verb};
+use testkit::embedded::{Fault, RecordedRequest, RequestVerb};
 use ttl_after_finished_controller::explain::explain;
 
 use crate::world::World;
@@ -28,7 +28,9 @@ async fn a_clock_of_ours_that_is_an_hour_fast_deletes_nothing_early() {
 fn clock_reads(world: &World) -> usize {
     let reads = world.server.requests();
     reads
-        .only(|read| read.resource == "jobs" && read.verb == Verb::List && read.query.contains("limit=1"))
+        .only(|read| {
+            read.resource == "jobs" && read.verb == RequestVerb::List && read.query.contains("limit=1")
+        })
         .len()
 }
 
@@ -47,7 +49,8 @@ async fn the_clock_is_asked_once_a_minute() {
 #[tokio::test(start_paused = true)]
 async fn no_job_is_deleted_while_the_clock_cannot_be_read() {
     let world = World::with_finished_job("job", 10, 0);
-    let is_clock = |request: &Request| request.resource == "jobs" && request.verb == Verb::List;
+    let is_clock =
+        |request: &RecordedRequest| request.resource == "jobs" && request.verb == RequestVerb::List;
     world.fail_those(usize::MAX, is_clock, Fault::status(500, "InternalError"));
     let _controller = world.start_and_pass(60).await;
     assert!(world.lives("job"));

@@ -1,6 +1,6 @@
 //! When Jobs go, and what a changed ttl does to that.
 
-use testkit::embedded::{JOBS, Verb};
+use testkit::embedded::{JOBS, RequestVerb};
 
 use crate::world::{World, process};
 
@@ -34,7 +34,7 @@ async fn each_job_takes_one_delete_of_just_the_state_that_was_judged() {
     let version = world.server.version();
     let _controller = world.start_and_settle().await;
     let ours = world.server.requests().to("jobs");
-    assert_eq!(ours.only(|request| request.verb == Verb::Get).len(), 0);
+    assert_eq!(ours.only(|request| request.verb == RequestVerb::Get).len(), 0);
     assert_eq!(
         ours.writes().lines(),
         [format!(

@@ -2,19 +2,24 @@
 
 use std::time::Duration;
 
-use testkit::embedded::{Fault, Request, Verb};
+use testkit::embedded::{Fault, RecordedRequest, RequestVerb};
 
 use crate::world::{World, process};
 
-fn deletes(request: &Request) -> bool {
-    request.resource == "jobs" && request.verb == Verb::Delete
+fn deletes(request: &RecordedRequest) -> bool {
+    request.resource == "jobs" && request.verb == RequestVerb::Delete
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_ttl_raised_before_the_delete_arrives_saves_the_job() {
     let world = World::with_finished_job("job", 10, 0);
     let _controller = world.start();
-    world.fail_next(1, Verb::Delete, "jobs", Fault::Delay(Duration::from_secs(5)));
+    world.fail_next(
+        1,
+        RequestVerb::Delete,
+        "jobs",
+        Fault::Delay(Duration::from_secs(5)),
+    );
     world.pass(12).await;
     let mark = world.server.mark();
     world.set_ttl("job", 100);
@@ -31,7 +36,12 @@ async fn a_ttl_raised_before_the_delete_arrives_saves_the_job() {
 async fn a_job_replaced_before_the_delete_arrives_lives() {
     let world = World::with_finished_job("job", 10, 0);
     let _controller = world.start();
-    world.fail_next(1, Verb::Delete, "jobs", Fault::Delay(Duration::from_secs(5)));
+    world.fail_next(
+        1,
+        RequestVerb::Delete,
+        "jobs",
+        Fault::Delay(Duration::from_secs(5)),
+    );
     world.pass(12).await;
     world.delete_of(&testkit::embedded::JOBS, "job");
     world.job("job", 10);
@@ -45,7 +55,7 @@ async fn deletes_that_are_refused_for_a_minute_are_made_up_for_within_ten_second
         world.finished_job(&format!("job-{number}"), 10, 0);
     }
     let fault = Fault::status(500, "InternalError");
-    world.fail_next(usize::MAX, Verb::Delete, "jobs", fault);
+    world.fail_next(usize::MAX, RequestVerb::Delete, "jobs", fault);
     let _controller = world.start_and_pass(70).await;
     assert!((0..20).all(|number| world.lives(&format!("job-{number}"))));
     world.server.clear_faults();
@@ -56,7 +66,7 @@ async fn deletes_that_are_refused_for_a_minute_are_made_up_for_within_ten_second
 #[tokio::test(start_paused = true)]
 async fn a_delete_whose_answer_is_lost_is_not_repeated_once_it_took_effect() {
     let world = World::with_finished_job("job", 10, 0);
-    world.fail_next(1, Verb::Delete, "jobs", Fault::DropAfterEffect);
+    world.fail_next(1, RequestVerb::Delete, "jobs", Fault::DropAfterEffect);
     let _controller = world.start_and_pass(60).await;
     assert!(!world.lives("job"));
     assert_eq!(world.server.requests().only(deletes).len(), 1);
@@ -65,7 +75,7 @@ async fn a_delete_whose_answer_is_lost_is_not_repeated_once_it_took_effect() {
 #[tokio::test(start_paused = true)]
 async fn a_delete_that_never_arrived_is_made_again() {
     let world = World::with_finished_job("job", 10, 0);
-    world.fail_next(1, Verb::Delete, "jobs", Fault::DropBefore);
+    world.fail_next(1, RequestVerb::Delete, "jobs", Fault::DropBefore);
     let _controller = world.start_and_pass(60).await;
     assert!(!world.lives("job"));
 }
@@ -108,7 +118,7 @@ async fn jobs_that_are_refused_keep_no_other_job_waiting() {
     for number in 0..400 {
         world.finished_job(&format!("kept-{number}"), 10, 0);
     }
-    let refused = |request: &Request| deletes(request) && request.name.starts_with("kept");
+    let refused = |request: &RecordedRequest| deletes(request) && request.name.starts_with("kept");
     let forbidden = Fault::status(403, "Forbidden");
     world.fail_those(usize::MAX, refused, forbidden);
     let _controller = world.start_and_pass(60).await;
@@ -128,7 +138,7 @@ async fn jobs_that_are_refused_keep_no_other_job_waiting() {
 async fn what_was_wrongly_said_to_be_gone_is_deleted_within_the_hour() {
     let world = World::new();
     let _controller = world.start_and_settle().await;
-    world.fail_next(1, Verb::Delete, "jobs", Fault::status(404, "NotFound"));
+    world.fail_next(1, RequestVerb::Delete, "jobs", Fault::status(404, "NotFound"));
     world.finished_job("job", 1, 0);
     assert!(world.lives_after(3500, "job").await);
     assert!(!world.lives_after(200, "job").await);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use testkit::embedded::{Fault, Verb};
+use testkit::embedded::{Fault, RequestVerb};
 
 use crate::world::{TTL, World, name, process, writes_of};
 
@@ -149,7 +149,7 @@ async fn a_rival_gets_three_writes_and_then_ever_longer_peace() {
 #[tokio::test(start_paused = true)]
 async fn what_was_wrongly_said_to_be_gone_is_written_within_the_hour() {
     let world = World::with_nodes(3, None);
-    world.fail_next(1, Verb::Patch, "nodes", Fault::status(404, "NotFound"));
+    world.fail_next(1, RequestVerb::Patch, "nodes", Fault::status(404, "NotFound"));
     let _controller = world.start_and_pass(3700).await;
     assert_eq!(world.carried(), [("0".to_owned(), 3)].into());
 }

@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use testkit::embedded::{Fault, NODES, Request, Requests, Server, Verb};
+use testkit::embedded::{Fault, NODES, RecordedRequest, RecordedRequests, RequestVerb, Server};
 use ttl_controller::TtlController;
 use ttl_controller::config::Config;
 
@@ -29,7 +29,7 @@ impl World {
     pub(crate) fn start_removal_against(&self, manager: &'static str, number: usize) -> Running {
         // Time for the rival between two passes.
         let late = Fault::Delay(Duration::from_secs(1));
-        self.fail_those(usize::MAX, |request| request.verb == Verb::List, late);
+        self.fail_those(usize::MAX, |request| request.verb == RequestVerb::List, late);
         let mut removal = self.start_with(removal());
         let (server, clock) = (self.server.clone(), self.clock.clone());
         removal.tasks().spawn("rival", async move {
@@ -104,13 +104,13 @@ impl World {
         writes.only(|request| request.code == Some(200)).len()
     }
 
-    pub(crate) fn reads_of_nodes(&self) -> Requests {
+    pub(crate) fn reads_of_nodes(&self) -> RecordedRequests {
         self.ours().to("nodes").only(|request| !request.verb.is_write())
     }
 
     /// The next `count` writes to nodes meet `fault`.
     pub(crate) fn fail_writes(&self, count: usize, fault: Fault) {
-        let is_write = |request: &Request| request.verb.is_write() && request.resource == "nodes";
+        let is_write = |request: &RecordedRequest| request.verb.is_write() && request.resource == "nodes";
         self.fail_those(count, is_write, fault);
     }
 }

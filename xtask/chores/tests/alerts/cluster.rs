@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use harness::{Running, Start};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use testkit::embedded::{Acting, Actors, NODES, PODS, REPLICA_SETS, Request, Server};
+use testkit::embedded::{Acting, Actors, NODES, PODS, REPLICA_SETS, RecordedRequest, Server};
 
 use crate::faults::Fault;
 use crate::recording::{INTERVAL, Recording};
@@ -134,7 +134,7 @@ pub(crate) fn fill(server: &Server, tick: u64) {
 }
 
 /// Whether a request writes what the controller is there for: no Lease and no event.
-pub(crate) fn writes_an_object(request: &Request) -> bool {
+pub(crate) fn writes_an_object(request: &RecordedRequest) -> bool {
     request.verb.is_write() && !matches!(&*request.resource, "leases" | "events")
 }
 
@@ -208,7 +208,7 @@ impl Cluster {
     }
 
     /// Whether a request is the controller's.
-    pub(crate) fn asks(&self) -> impl Fn(&Request) -> bool + Send + Sync + 'static {
+    pub(crate) fn asks(&self) -> impl Fn(&RecordedRequest) -> bool + Send + Sync + 'static {
         let agent = format!("{}/", self.controller.name);
         move |request| request.user_agent.starts_with(&agent)
     }

@@ -12,7 +12,7 @@ use futures::FutureExt;
 use harness::Start;
 use jiff::Timestamp;
 use serde_json::json;
-use testkit::embedded::{self, LEASES, Rule, Server};
+use testkit::embedded::{self, FaultRule, LEASES, Server};
 use ttl_controller::TtlController;
 use ttl_controller::config::Config;
 
@@ -70,7 +70,7 @@ pub(crate) const SHARED: &[Fault] = &[
             let leader = cluster.take_leader();
             let agent = format!("{}/{}", cluster.controller.name, leader.name);
             cluster.replicas.push(leader);
-            let cut = Rule::new(embedded::Fault::DropBefore);
+            let cut = FaultRule::new(embedded::Fault::DropBefore);
             cluster
                 .server
                 .fail(cut.matching(move |request| request.user_agent == agent));
@@ -93,7 +93,7 @@ pub(crate) const SHARED: &[Fault] = &[
                     .running(|config, env| talk(config, env).boxed())
                     .start(client, clock)
             });
-            let refused = Rule::new(embedded::Fault::status(403, "Forbidden"));
+            let refused = FaultRule::new(embedded::Fault::status(403, "Forbidden"));
             cluster
                 .server
                 .fail(refused.matching(|request| request.resource == "events"));
@@ -143,14 +143,14 @@ pub(crate) fn leave_dry(cluster: &mut Cluster) {
 }
 
 /// `fault` for every write of the controller but those of its Lease and its events.
-pub(crate) fn writes(cluster: &Cluster, fault: embedded::Fault) -> Rule {
-    Rule::new(fault)
+pub(crate) fn writes(cluster: &Cluster, fault: embedded::Fault) -> FaultRule {
+    FaultRule::new(fault)
         .matching(cluster.asks())
         .matching(writes_an_object)
 }
 
 /// The same for the first request only that is about an object of this name.
-pub(crate) fn once_an_object(rule: Rule) -> Rule {
+pub(crate) fn once_an_object(rule: FaultRule) -> FaultRule {
     let asked = Mutex::new(BTreeSet::new());
     rule.matching(move |request| asked.lock().unwrap().insert(request.name.clone()))
 }

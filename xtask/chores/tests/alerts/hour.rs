@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use testkit::embedded::{Fault, Rule};
+use testkit::embedded::{Fault, FaultRule};
 
 use crate::cluster::Cluster;
 use crate::faults;
@@ -55,7 +55,7 @@ fn be_busy(cluster: &Cluster) {
         Fault::status(500, "InternalError"),
         Fault::DropAfterEffect,
     ] {
-        let writes = Rule::new(fault)
+        let writes = FaultRule::new(fault)
             .matching(cluster.asks())
             .matching(|request| request.verb.is_write());
         cluster.server.fail(writes.probability(0.1).times(12));
@@ -65,7 +65,7 @@ fn be_busy(cluster: &Cluster) {
 /// The API server is there again; for some seconds it does not know the roles yet.
 fn come_up(cluster: &Cluster) {
     let knows_roles = cluster.server.elapsed() + Duration::from_secs(5);
-    let early = Rule::new(Fault::status(403, "Forbidden")).matching(cluster.asks());
+    let early = FaultRule::new(Fault::status(403, "Forbidden")).matching(cluster.asks());
     cluster
         .server
         .fail(early.matching(move |request| request.arrived < knows_roles));

@@ -3,7 +3,7 @@
 use futures::FutureExt;
 use resourceclaim_controller::ResourceClaimController;
 use serde_json::{Value, json};
-use testkit::embedded::{self, Actors, PODS, RESOURCE_CLAIMS, Server, Verb};
+use testkit::embedded::{self, Actors, PODS, RESOURCE_CLAIMS, RequestVerb, Server};
 
 use crate::cluster::{Controller, TICK, start, start_dry};
 use crate::faults::{Fault, LEFT_DRY, leave_dry, writes};
@@ -56,7 +56,7 @@ const FAULTS: &[Fault] = &[
         name: "a quota refuses new claims",
         begin: |cluster| {
             let refused = writes(cluster, embedded::Fault::status(403, "Forbidden"));
-            cluster.server.fail(refused.verb(Verb::Create));
+            cluster.server.fail(refused.verb(RequestVerb::Create));
         },
         told_by: &["CreatesFail", "RequestsRefused", "RetriesGrow"],
     },

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use serde_json::{Value, json};
 use taint_eviction_controller::TaintEvictionController;
-use testkit::embedded::{self, Actors, KubeletOptions, NODES, Server, Verb};
+use testkit::embedded::{self, Actors, KubeletOptions, NODES, RequestVerb, Server};
 
 use crate::cluster::{Controller, fill, insert_replica_set, start, start_dry};
 use crate::faults::{Fault, LEFT_DRY, leave_dry, once_an_object, writes};
@@ -32,7 +32,7 @@ const FAULTS: &[Fault] = &[
         name: "a node fails, and a policy refuses the deletes",
         begin: |cluster| {
             let refused = writes(cluster, embedded::Fault::status(403, "Forbidden"));
-            cluster.server.fail(refused.verb(Verb::Delete));
+            cluster.server.fail(refused.verb(RequestVerb::Delete));
             cluster.fault = Some(|server, _| async move { taint(&server, NODES_THERE - 1, true) }.boxed());
         },
         told_by: &["EvictionsOverdue", "RequestsRefused"],
@@ -43,7 +43,7 @@ const FAULTS: &[Fault] = &[
             let wait = embedded::Fault::Throttled {
                 retry_after: Duration::from_secs(80),
             };
-            let deletes = writes(cluster, wait).verb(Verb::Delete);
+            let deletes = writes(cluster, wait).verb(RequestVerb::Delete);
             cluster.server.fail(once_an_object(deletes));
         },
         told_by: &["EvictionsLate"],

@@ -5,7 +5,7 @@ use prometheus::Registry;
 use serde_json::json;
 
 use super::*;
-use crate::api::{Outcome, Verb, classify};
+use crate::api::{AnswerClass, Verb, classify};
 
 fn clock() -> Clock {
     Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap())
@@ -45,7 +45,7 @@ fn get(path: &str) -> Request<Vec<u8>> {
     Request::get(path).body(Vec::new()).unwrap()
 }
 
-async fn wait_asked_for(code: u16, body: &'static str) -> Outcome {
+async fn wait_asked_for(code: u16, body: &'static str) -> AnswerClass {
     let client = client_of(
         move |_| async move {
             Response::builder()
@@ -64,7 +64,7 @@ async fn wait_asked_for(code: u16, body: &'static str) -> Outcome {
 
 #[tokio::test(start_paused = true)]
 async fn a_retry_after_header_reaches_the_queue_with_and_without_a_status_body() {
-    let seven = Outcome::Throttled(Duration::from_secs(7));
+    let seven = AnswerClass::Throttled(Duration::from_secs(7));
     assert_eq!(
         wait_asked_for(429, "Too many requests, please try again later.").await,
         seven
@@ -74,7 +74,7 @@ async fn a_retry_after_header_reaches_the_queue_with_and_without_a_status_body()
     let (fate_unknown, wait) = (true, Duration::from_secs(7));
     assert_eq!(
         wait_asked_for(503, "apiserver is shutting down").await,
-        Outcome::Retry { fate_unknown, wait }
+        AnswerClass::Retry { fate_unknown, wait }
     );
 }
 
@@ -187,7 +187,7 @@ async fn a_server_that_never_answers_is_given_up_after_30_seconds() {
     let start = clock().instant();
     let error = client.request_text(get("/api/v1/nodes")).await.unwrap_err();
     assert_eq!(clock().instant() - start, Duration::from_secs(30));
-    assert_eq!(classify(Verb::Patch, &error), Outcome::retry(true));
+    assert_eq!(classify(Verb::Patch, &error), AnswerClass::retry(true));
 }
 
 #[tokio::test(start_paused = true)]

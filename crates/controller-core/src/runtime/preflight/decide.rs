@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 
 use super::distributions::{Distribution, edit};
-use super::report::{Check, Finding, Level, Report, State};
+use super::report::{Check, CheckState, Finding, Level, PreflightReport};
 use super::{Facts, Lease, Manager};
 use crate::api::dated::CLOCK_TOLERANCE;
 
@@ -11,7 +11,7 @@ use crate::api::dated::CLOCK_TOLERANCE;
 const MARGIN: SignedDuration = SignedDuration::from_secs(2);
 
 /// Makes the report of the facts.
-pub fn decide(facts: &Facts) -> Report {
+pub fn decide(facts: &Facts) -> PreflightReport {
     let nodes = facts.control_plane.iter().flatten().chain(&facts.some_node);
     let distribution = Distribution::of(facts.version.as_ref().ok(), &nodes);
     let (built_in_loop, built_in) = built_in(facts, distribution);
@@ -27,7 +27,7 @@ pub fn decide(facts: &Facts) -> Report {
             .filter(|finding| finding.check.is_about_writers());
         others.for_each(|finding| finding.level = finding.level.min(Level::Warning));
     }
-    Report {
+    PreflightReport {
         controller: facts.controller,
         dry_run: facts.dry_run,
         verdict: findings
@@ -140,20 +140,20 @@ fn named(distribution: Option<&Distribution>) -> Finding {
     Finding::new(Check::Distribution, level, text)
 }
 
-fn built_in(facts: &Facts, distribution: Option<&Distribution>) -> (State, Finding) {
+fn built_in(facts: &Facts, distribution: Option<&Distribution>) -> (CheckState, Finding) {
     let managers = facts.managers.as_deref().unwrap_or_default();
     let works = signs_of_work(facts, managers, distribution);
     let doubts = doubts(facts, managers);
     let (state, level, text) = match (works.first(), doubts.first()) {
-        (Some(sign), _) => (State::On, Level::Blocks, format!("on: {sign}")),
+        (Some(sign), _) => (CheckState::On, Level::Blocks, format!("on: {sign}")),
         (None, Some(doubt)) => {
             let text = format!("cannot tell whether it is off: {doubt}");
-            (State::Unknown, Level::Unknown, text)
+            (CheckState::Unknown, Level::Unknown, text)
         }
         (None, None) => {
             let count = managers.len();
             let text = format!("off: each of {count} kube-controller-managers has it switched off");
-            (State::Off, Level::Ok, text)
+            (CheckState::Off, Level::Ok, text)
         }
     };
     let mut evidence: Vec<String> = managers.iter().map(|manager| manager.line(facts)).collect();
@@ -165,10 +165,10 @@ fn built_in(facts: &Facts, distribution: Option<&Distribution>) -> (State, Findi
         ));
     }
     evidence.extend(works.into_iter().skip(1));
-    evidence.extend(doubts.into_iter().skip(usize::from(state == State::Unknown)));
+    evidence.extend(doubts.into_iter().skip(usize::from(state == CheckState::Unknown)));
     let finding = Finding {
         evidence,
-        todo: (state != State::Off).then(|| edit(distribution, facts.controller)),
+        todo: (state != CheckState::Off).then(|| edit(distribution, facts.controller)),
         ..Finding::new(Check::BuiltInLoop, level, text)
     };
     (state, finding)

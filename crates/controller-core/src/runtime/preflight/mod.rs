@@ -17,7 +17,7 @@ pub use self::decide::decide;
 pub use self::distributions::{DISTRIBUTIONS, Distribution, Sign};
 pub use self::facts::{Controllers, Facts, Lease, Manager, Node, Read, Trace, Version};
 pub use self::permissions::{Permission, Rule};
-pub use self::report::{Check, Finding, Level, Report, State};
+pub use self::report::{Check, CheckState, Finding, Level, PreflightReport};
 use super::identity::lease_namespace;
 use super::{App, Failure};
 use crate::api::Http;
@@ -115,7 +115,7 @@ pub async fn preflight<A: App>(
     config: &A::Config,
     http: &Http,
     clock: &Clock,
-) -> Result<Report, Failure> {
+) -> Result<PreflightReport, Failure> {
     let common = config.common();
     let gates = preflight.rules_of_gates.as_ref();
     let lease = read::LeaseName {

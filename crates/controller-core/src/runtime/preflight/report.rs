@@ -7,7 +7,7 @@ use serde::Serialize;
 /// The findings, and what follows from them. `docs/operations.md` documents the JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
+pub struct PreflightReport {
     /// The controller's name.
     pub controller: &'static str,
     /// True if the report is about a dry run.
@@ -15,7 +15,7 @@ pub struct Report {
     /// The worst level of all findings.
     pub verdict: Level,
     /// State of the built-in loop.
-    pub built_in_loop: State,
+    pub built_in_loop: CheckState,
     /// Id of the distribution, such as `kubeadm`; `None` if unknown.
     pub distribution: Option<&'static str>,
     /// All findings, in the order of [`Check`].
@@ -75,7 +75,7 @@ pub enum Check {
 /// State of the built-in loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub enum State {
+pub enum CheckState {
     /// The loop runs in at least one process.
     On,
     /// The loop runs in no process.
@@ -97,7 +97,7 @@ impl Finding {
     }
 }
 
-impl Report {
+impl PreflightReport {
     /// 0: nothing blocks. 1: something that matters is unknown. 2: something blocks.
     pub const fn exit_code(&self) -> u8 {
         match self.verdict {

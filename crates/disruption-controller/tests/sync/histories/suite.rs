@@ -11,9 +11,9 @@ use jiff::Timestamp;
 use kube::Client;
 use serde_json::Value;
 use testkit::embedded::{
-    DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, Request, Resource, Server, Verb,
+    DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, RecordedRequest, RequestVerb, Resource, Server,
 };
-use testkit::history::{At, Draw, Life, State};
+use testkit::history::{At, Draw, EndState, Life};
 
 use super::ledger::{Owner, Share, Sight, approved};
 use super::steps::{self, Asked};
@@ -65,7 +65,7 @@ impl Scene for Budgets {
         }
     }
 
-    fn state(&self, server: &Server) -> State {
+    fn state(&self, server: &Server) -> EndState {
         let told = |pdb: &Value| {
             let condition = condition(pdb, "DisruptionAllowed");
             let says = ["status", "reason", "message"].map(|field| text(&condition[field]));
@@ -77,10 +77,10 @@ impl Scene for Budgets {
         budgets.map(|pdb| (name(&pdb), told(&pdb))).collect()
     }
 
-    fn permits(&mut self, server: &Server, write: &Request) -> Result<(), String> {
+    fn permits(&mut self, server: &Server, write: &RecordedRequest) -> Result<(), String> {
         match (&*write.resource, write.verb, &*write.subresource) {
-            ("poddisruptionbudgets", Verb::Patch, "status") => self.permits_status(server, write),
-            ("pods", Verb::Patch, "status") => permits_reset(server, write),
+            ("poddisruptionbudgets", RequestVerb::Patch, "status") => self.permits_status(server, write),
+            ("pods", RequestVerb::Patch, "status") => permits_reset(server, write),
             _ => Err(NEVER_NEEDED.to_owned()),
         }
     }
@@ -88,7 +88,7 @@ impl Scene for Budgets {
 
 impl Budgets {
     /// Forbids a status that allows too much, or that undoes an approved eviction.
-    fn permits_status(&self, server: &Server, write: &Request) -> Result<(), String> {
+    fn permits_status(&self, server: &Server, write: &RecordedRequest) -> Result<(), String> {
         let pdb = accepting(server, &POD_DISRUPTION_BUDGETS, write, &write.body["metadata"]);
         let Some(pdb) = pdb else {
             return Ok(());
@@ -104,7 +104,7 @@ impl Budgets {
 }
 
 /// Permits a reset of a stale condition, and of nothing else in the pod.
-fn permits_reset(server: &Server, write: &Request) -> Result<(), String> {
+fn permits_reset(server: &Server, write: &RecordedRequest) -> Result<(), String> {
     let Some(pod) = accepting(server, &PODS, write, &write.body["metadata"]) else {
         return Ok(());
     };

@@ -9,8 +9,10 @@ use harness::objects::{each, text};
 use parking_lot::Mutex;
 use resourceclaim_controller::ResourceClaimController;
 use serde_json::Value;
-use testkit::embedded::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Request, Resource, Server, Verb};
-use testkit::history::{At, Draw, History, State};
+use testkit::embedded::{
+    PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RecordedRequest, RequestVerb, Resource, Server,
+};
+use testkit::history::{At, Draw, EndState, History};
 use tokio::task::JoinSet;
 
 use super::ledger::{Claim, Ledger, Pod, Sight};
@@ -63,14 +65,14 @@ impl Scene for Claims {
     }
 
     /// Only recorded claims: whether a pod was bound, and so what is reserved, depends on the controller's delays.
-    fn state(&self, server: &Server) -> State {
+    fn state(&self, server: &Server) -> EndState {
         let sight = Sight::of(server);
         let pods = sight.pods.iter().filter(|pod| pod.lives());
         let claims = |pod: &Pod| format!("has {} claims", pod.recorded.len());
         pods.map(|pod| (pod.name.clone(), claims(pod))).collect()
     }
 
-    fn permits(&mut self, server: &Server, write: &Request) -> Result<(), String> {
+    fn permits(&mut self, server: &Server, write: &RecordedRequest) -> Result<(), String> {
         let mut ledger = self.ledger.lock();
         let sight = ledger.look(server);
         if let Some(wrong) = &ledger.wrong {
@@ -78,11 +80,13 @@ impl Scene for Claims {
         }
         let now = server.elapsed();
         match (&*write.resource, write.verb, &*write.subresource) {
-            ("pods", Verb::Patch, "status") => permits_record(&sight, write),
-            ("resourceclaims", Verb::Create, "") => permits_create(&ledger, &sight, &write.body),
-            ("resourceclaims", Verb::Patch, "status") => permits_status(&mut ledger, &sight, write, now),
-            ("resourceclaims", Verb::Patch, "") => permits_finalizer(&ledger, &sight, write, now),
-            ("resourceclaims", Verb::Delete, "") => permits_delete(&sight, write),
+            ("pods", RequestVerb::Patch, "status") => permits_record(&sight, write),
+            ("resourceclaims", RequestVerb::Create, "") => permits_create(&ledger, &sight, &write.body),
+            ("resourceclaims", RequestVerb::Patch, "status") => {
+                permits_status(&mut ledger, &sight, write, now)
+            }
+            ("resourceclaims", RequestVerb::Patch, "") => permits_finalizer(&ledger, &sight, write, now),
+            ("resourceclaims", RequestVerb::Delete, "") => permits_delete(&sight, write),
             _ => Err(NEVER_NEEDED.to_owned()),
         }
     }
@@ -116,7 +120,7 @@ impl Scene for Claims {
 
 /// The claim that a write is about; `None` if it is not the one that was judged, because then the API server refuses
 /// the write.
-fn judged<'a>(sight: &'a Sight, write: &Request, judged: &Value) -> Option<&'a Claim> {
+fn judged<'a>(sight: &'a Sight, write: &RecordedRequest, judged: &Value) -> Option<&'a Claim> {
     let differs = |field: &str, is: &str| judged[field].as_str().is_some_and(|expected| expected != is);
     let claim = sight.claims.get(&write.name)?;
     (!differs("uid", &claim.uid) && !differs("resourceVersion", &claim.version)).then_some(claim)
@@ -152,7 +156,7 @@ fn permits_create(ledger: &Ledger, sight: &Sight, body: &Value) -> Result<(), St
 }
 
 /// Forbids losing a record, and recording somebody else's claim.
-fn permits_record(sight: &Sight, request: &Request) -> Result<(), String> {
+fn permits_record(sight: &Sight, request: &RecordedRequest) -> Result<(), String> {
     let Some(uid) = request.body["metadata"]["uid"].as_str() else {
         return Err("it may hit another pod of the name".to_owned());
     };
@@ -184,7 +188,7 @@ fn permits_record(sight: &Sight, request: &Request) -> Result<(), String> {
 fn permits_status(
     ledger: &mut Ledger,
     sight: &Sight,
-    request: &Request,
+    request: &RecordedRequest,
     now: Duration,
 ) -> Result<(), String> {
     let Some(claim) = judged(sight, request, &request.body["metadata"]) else {
@@ -235,7 +239,12 @@ fn permits_reservation(sight: &Sight, claim: &Claim, consumer: &Value) -> Result
 }
 
 /// Permits removing the finalizer of a claim that is not allocated, unless the scheduler may be about to allocate it.
-fn permits_finalizer(ledger: &Ledger, sight: &Sight, request: &Request, now: Duration) -> Result<(), String> {
+fn permits_finalizer(
+    ledger: &Ledger,
+    sight: &Sight,
+    request: &RecordedRequest,
+    now: Duration,
+) -> Result<(), String> {
     let Some(claim) = judged(sight, request, &request.body["metadata"]) else {
         return Ok(());
     };
@@ -249,7 +258,7 @@ fn permits_finalizer(ledger: &Ledger, sight: &Sight, request: &Request, now: Dur
 }
 
 /// Permits deleting a pod's own claim, once the pod no longer needs it and nobody uses it.
-fn permits_delete(sight: &Sight, request: &Request) -> Result<(), String> {
+fn permits_delete(sight: &Sight, request: &RecordedRequest) -> Result<(), String> {
     let Some(claim) = judged(sight, request, &request.body["preconditions"]) else {
         return Ok(());
     };

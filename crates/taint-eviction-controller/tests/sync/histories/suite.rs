@@ -3,7 +3,7 @@
 use harness::history::{NEVER_NEEDED, Scene, Scripted};
 use harness::past::{Ends, millis};
 use taint_eviction_controller::TaintEvictionController;
-use testkit::embedded::{NODES, PODS, Request, Requests, Resource, Server, Verb};
+use testkit::embedded::{NODES, PODS, RecordedRequest, RecordedRequests, RequestVerb, Resource, Server};
 use testkit::history::{At, Draw};
 
 use super::ledger::{Eyes, Ledger};
@@ -26,10 +26,10 @@ impl Scene for Ledger {
         self.pods.ends(server, &PODS, |pod| self.fate(pod))
     }
 
-    fn permits(&mut self, server: &Server, write: &Request) -> Result<(), String> {
+    fn permits(&mut self, server: &Server, write: &RecordedRequest) -> Result<(), String> {
         let uid = match (&*write.resource, write.verb, &*write.subresource) {
-            ("pods", Verb::Patch, "status") => &write.body["metadata"]["uid"],
-            ("pods", Verb::Delete, "") => &write.body["preconditions"]["uid"],
+            ("pods", RequestVerb::Patch, "status") => &write.body["metadata"]["uid"],
+            ("pods", RequestVerb::Delete, "") => &write.body["preconditions"]["uid"],
             _ => return Err(NEVER_NEEDED.to_owned()),
         };
         let uid = uid.as_str().ok_or("it may hit another pod of the name")?;
@@ -44,7 +44,7 @@ impl Scene for Ledger {
             .requests()
             .only(|other| other.user_agent == write.user_agent);
         let marks = asked.only(|other| {
-            other.verb == Verb::Patch && other.body["metadata"]["uid"] == uid && other.served.is_some()
+            other.verb == RequestVerb::Patch && other.body["metadata"]["uid"] == uid && other.served.is_some()
         });
         let marked = marks.iter().map(|mark| millis(mark.arrived)).max();
         let marked = marked.ok_or("it is deleted without its condition")?;
@@ -54,7 +54,7 @@ impl Scene for Ledger {
 }
 
 /// What one process of the controller, which made these requests, can know.
-fn eyes(asked: &Requests) -> Eyes {
+fn eyes(asked: &RecordedRequests) -> Eyes {
     let lists = asked.only(|request| request.lists() && request.resource == "nodes");
     let lists = lists.iter().filter_map(|list| list.served).map(millis);
     let leases = asked.only(|request| request.verb.is_write() && request.resource == "leases");
@@ -72,9 +72,9 @@ fn eyes(asked: &Requests) -> Eyes {
 
 /// The time from which the controller's knowledge of the node at `at` is true: its last read of the node, or the start
 /// if that read failed.
-fn knows(asked: &Requests, node: &str, at: i64) -> i64 {
+fn knows(asked: &RecordedRequests, node: &str, at: i64) -> i64 {
     let reads = asked.only(|request| {
-        let is_read = request.verb == Verb::Get && request.resource == "nodes" && request.name == node;
+        let is_read = request.verb == RequestVerb::Get && request.resource == "nodes" && request.name == node;
         is_read && millis(request.arrived) <= at
     });
     let last = reads.iter().map(|read| millis(read.arrived)).max().unwrap_or(0);

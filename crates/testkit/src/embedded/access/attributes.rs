@@ -4,9 +4,9 @@ use http::Method;
 use serde_json::{Map, Value};
 
 use super::User;
-use crate::embedded::failure::{self, Failure};
+use crate::embedded::failure::{self, StatusError};
 use crate::embedded::options::Parameters;
-use crate::embedded::request::{Request, Verb};
+use crate::embedded::request::{RecordedRequest, RequestVerb};
 use crate::embedded::resource::qualify;
 
 /// What a rule of a role can allow.
@@ -32,7 +32,7 @@ pub(in crate::embedded) enum Attributes {
 }
 
 impl Attributes {
-    pub(in crate::embedded) fn of(method: &Method, request: &Request, query: &Parameters) -> Self {
+    pub(in crate::embedded) fn of(method: &Method, request: &RecordedRequest, query: &Parameters) -> Self {
         if request.resource.is_empty() {
             return Self::Path {
                 verb: method.as_str().to_lowercase(),
@@ -46,7 +46,9 @@ impl Attributes {
             &request.namespace
         };
         let name = match request.verb {
-            Verb::List | Verb::Watch | Verb::DeleteCollection => selected_name(query.get("fieldSelector")),
+            RequestVerb::List | RequestVerb::Watch | RequestVerb::DeleteCollection => {
+                selected_name(query.get("fieldSelector"))
+            }
             _ => &request.name,
         };
         let resource = if request.subresource.is_empty() {
@@ -72,7 +74,7 @@ impl Attributes {
     }
 
     /// The refusal, in the API server's words.
-    pub(super) fn denied_to(&self, user: &User, reason: &str) -> Failure {
+    pub(super) fn denied_to(&self, user: &User, reason: &str) -> StatusError {
         let user = &user.name;
         let colon = if reason.is_empty() { "" } else { ": " };
         let (subject, denial, details) = match self {
@@ -113,7 +115,7 @@ impl Attributes {
             .replace('<', "&lt;")
             .replace('>', "&gt;");
         let message = format!("{subject}forbidden: {denial}{colon}{reason}");
-        Failure::new(403, "Forbidden", message).with(Value::Object(details))
+        StatusError::new(403, "Forbidden", message).with(Value::Object(details))
     }
 }
 

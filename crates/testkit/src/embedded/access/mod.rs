@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use crate::embedded::failure::Failure;
-use crate::embedded::request::{Request, Verb};
+use crate::embedded::failure::StatusError;
+use crate::embedded::request::{RecordedRequest, RequestVerb};
 use crate::embedded::resource::table::RESOURCE_CLAIMS;
 use crate::embedded::store::Store;
 pub(super) use attributes::Attributes;
@@ -39,7 +39,7 @@ pub(super) struct Requester<'a> {
     access: &'a Mutex<Access>,
     user: &'a User,
     /// What it does with the object, which the further permission is for, too.
-    pub(super) verb: Verb,
+    pub(super) verb: RequestVerb,
 }
 
 impl Access {
@@ -74,13 +74,13 @@ impl Access {
 }
 
 impl<'a> Requester<'a> {
-    pub(super) fn new(access: &'a Mutex<Access>, user: &'a User, verb: Verb) -> Self {
+    pub(super) fn new(access: &'a Mutex<Access>, user: &'a User, verb: RequestVerb) -> Self {
         Self { access, user, verb }
     }
 
     /// Refuses a write of what a claim is allocated and reserved for to those who have no permission to
     /// `resourceclaims/binding`, in the whole cluster.
-    pub(super) fn may_bind_claims(&self, store: &Store) -> Result<(), Failure> {
+    pub(super) fn may_bind_claims(&self, store: &Store) -> Result<(), StatusError> {
         if self.access.lock().has_coarse_claim_status {
             return Ok(());
         }
@@ -101,7 +101,7 @@ pub(super) fn authorize(
     store: &Store,
     user: &User,
     asked: &Attributes,
-) -> Result<(), Failure> {
+) -> Result<(), StatusError> {
     if !access.lock().is_enforced || user.may_all() {
         return Ok(());
     }
@@ -114,8 +114,8 @@ pub(super) fn authorize(
 }
 
 /// Whether the request asks what its user may.
-pub(super) fn is_self_review(request: &Request) -> bool {
-    (&*request.group, &*request.resource) == SELF_REVIEWS && request.verb == Verb::Create
+pub(super) fn is_self_review(request: &RecordedRequest) -> bool {
+    (&*request.group, &*request.resource) == SELF_REVIEWS && request.verb == RequestVerb::Create
 }
 
 /// The answer to who asks that.

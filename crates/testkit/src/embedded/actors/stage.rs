@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::follower::Follower;
-use crate::embedded::failure::Failure;
+use crate::embedded::failure::StatusError;
 use crate::embedded::managed_fields::{Part, Writer};
 use crate::embedded::resource::Resource;
 use crate::embedded::shared::Shared;
@@ -60,7 +60,11 @@ impl Stage {
     }
 
     /// Changes an object, all but its status.
-    pub(super) fn edit(&self, target: Target<'_>, change: impl FnOnce(&mut Value)) -> Result<(), Failure> {
+    pub(super) fn edit(
+        &self,
+        target: Target<'_>,
+        change: impl FnOnce(&mut Value),
+    ) -> Result<(), StatusError> {
         self.update(target, Part::main(target.resource), change)
     }
 
@@ -69,11 +73,11 @@ impl Stage {
         &self,
         target: Target<'_>,
         change: impl FnOnce(&mut Value),
-    ) -> Result<(), Failure> {
+    ) -> Result<(), StatusError> {
         self.update(target, Part::Status, change)
     }
 
-    pub(super) fn delete(&self, target: Target<'_>, options: DeleteOptions) -> Result<(), Failure> {
+    pub(super) fn delete(&self, target: Target<'_>, options: DeleteOptions) -> Result<(), StatusError> {
         let options = options.of_uid(target.uid);
         self.write_to(target, Part::main(target.resource), |write| {
             write.delete(&options)
@@ -81,7 +85,12 @@ impl Stage {
         Ok(())
     }
 
-    fn update(&self, target: Target<'_>, part: Part, change: impl FnOnce(&mut Value)) -> Result<(), Failure> {
+    fn update(
+        &self,
+        target: Target<'_>,
+        part: Part,
+        change: impl FnOnce(&mut Value),
+    ) -> Result<(), StatusError> {
         self.write_to(target, part, |write| {
             let mut object = incarnation(&write, target.uid)?;
             change(&mut object);
@@ -94,8 +103,8 @@ impl Stage {
         &self,
         target: Target<'_>,
         part: Part,
-        write: impl FnOnce(Write<'_>) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+        write: impl FnOnce(Write<'_>) -> Result<T, StatusError>,
+    ) -> Result<T, StatusError> {
         let (namespace, name) = split(target.key);
         self.write(target.resource, namespace, name, part, write)
     }
@@ -106,8 +115,8 @@ impl Stage {
         namespace: &str,
         name: &str,
         part: Part,
-        write: impl FnOnce(Write<'_>) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
+        write: impl FnOnce(Write<'_>) -> Result<T, StatusError>,
+    ) -> Result<T, StatusError> {
         let now = self.now();
         let at = self.instant();
         self.shared.write(|store| {
@@ -129,11 +138,11 @@ pub(super) fn split(key: &str) -> (&str, &str) {
 }
 
 /// The object, if it is still the one that is meant.
-fn incarnation(write: &Write<'_>, uid: &str) -> Result<Value, Failure> {
+fn incarnation(write: &Write<'_>, uid: &str) -> Result<Value, StatusError> {
     let object = write.current()?.object;
     if object["metadata"]["uid"] == uid {
         Ok(object)
     } else {
-        Err(Failure::not_found(write.resource, write.name))
+        Err(StatusError::not_found(write.resource, write.name))
     }
 }

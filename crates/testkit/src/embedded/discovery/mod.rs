@@ -11,7 +11,7 @@ use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use crate::embedded::encoding::Encoding;
-use crate::embedded::failure::Failure;
+use crate::embedded::failure::StatusError;
 use crate::embedded::reply::{self, Body};
 use crate::embedded::resource::Resource;
 
@@ -46,7 +46,7 @@ pub(super) fn answer(path: &str, served: &[&'static Resource], refusals: Encodin
     };
     match page {
         Some(page) => reply::document(StatusCode::OK, Encoding::Json, &page),
-        None if is_in_served_group() => reply::refused(&Failure::no_such_resource(), refusals),
+        None if is_in_served_group() => reply::refused(&StatusError::no_such_resource(), refusals),
         None => reply::no_such_page(),
     }
 }

@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::{Failure, details};
+use super::{StatusError, details};
 use crate::embedded::resource::{Resource, qualify};
 
 const MODIFIED: &str =
     "the object has been modified; please apply your changes to the latest version and try again";
 
-impl Failure {
+impl StatusError {
     /// The object changed since the client read it.
     pub(in crate::embedded) fn modified(resource: &Resource, name: &str) -> Self {
         Self::conflict(resource, resource.plural, name, MODIFIED)

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::{Cause, Failure, details};
+use super::{Cause, StatusError, details};
 use crate::embedded::resource::Resource;
 
-impl Failure {
+impl StatusError {
     /// One field of an object is not acceptable. `body` is the message without the field, e.g.
     /// `Required value: name or generateName is required`.
     pub(in crate::embedded) fn invalid(

@@ -18,7 +18,7 @@ pub(super) use cause::Cause;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
-pub struct Failure {
+pub struct StatusError {
     /// HTTP status code.
     pub code: u16,
     /// Machine-readable reason, e.g. `NotFound`; empty where the API server gives none.
@@ -31,7 +31,7 @@ pub struct Failure {
     pub continue_token: Option<String>,
 }
 
-impl Failure {
+impl StatusError {
     /// A failure without details.
     pub fn new(code: u16, reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self {

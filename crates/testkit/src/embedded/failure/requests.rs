@@ -2,15 +2,15 @@
 
 use serde_json::json;
 
-use super::Failure;
-use crate::embedded::request::Verb;
+use super::StatusError;
+use crate::embedded::request::RequestVerb;
 use crate::embedded::resource::Resource;
 
 /// What kube-apiserver reads and writes; this server, JSON alone.
 const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const UNSUPPORTED: &str = "UnsupportedMediaType";
 
-impl Failure {
+impl StatusError {
     /// A path that no resource answers to.
     pub(in crate::embedded) fn no_such_resource() -> Self {
         Self::new(
@@ -36,7 +36,7 @@ impl Failure {
     }
 
     /// A verb that a subresource does not have.
-    pub(in crate::embedded) fn not_below(resource: &Resource, verb: Verb) -> Self {
+    pub(in crate::embedded) fn not_below(resource: &Resource, verb: RequestVerb) -> Self {
         if !resource.is_custom() {
             return Self::method_not_allowed();
         }

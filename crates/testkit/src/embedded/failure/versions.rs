@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::Failure;
+use super::StatusError;
 
 const INCONSISTENT_CONTINUE: &str = "The provided continue parameter is too old to display a consistent list \
      result. You can start a new list without the continue parameter, or use the continue token in this \
@@ -10,7 +10,7 @@ const INCONSISTENT_CONTINUE: &str = "The provided continue parameter is too old 
      inconsistent list - objects that were created, modified, or deleted between the time the first chunk was \
      returned and now may show up in the list.";
 
-impl Failure {
+impl StatusError {
     /// The version asked for was not reached in time.
     pub(in crate::embedded) fn version_too_large(wanted: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::compare::{below, element, fields_of};
 use super::fields::{Fields, shown};
 use super::{Entry, Operation, Part, UNOWNED, Writer, difference, put_entries, take_entries};
-use crate::embedded::failure::{Cause, Failure};
+use crate::embedded::failure::{Cause, StatusError};
 use crate::embedded::resource::Resource;
 use crate::embedded::schema::{Parts, Schema};
 
@@ -30,7 +30,11 @@ pub(in crate::embedded) struct Application<'a> {
 impl Application<'_> {
     /// The object that comes of applying `wanted` to `live`, or to nothing, with its managed fields; not yet
     /// in the form of its type.
-    pub(in crate::embedded) fn apply(&self, live: Option<&Value>, wanted: &Value) -> Result<Value, Failure> {
+    pub(in crate::embedded) fn apply(
+        &self,
+        live: Option<&Value>,
+        wanted: &Value,
+    ) -> Result<Value, StatusError> {
         let schema = self.resource.schema();
         self.check(schema, wanted)?;
         let mut live_object = live.cloned().unwrap_or_else(|| schema.zero());
@@ -69,7 +73,7 @@ impl Application<'_> {
             entry.fields.disown(&difference.removed);
         }
         if !self.force && !conflicts.is_empty() {
-            return Err(Failure::apply_conflict(&conflicts));
+            return Err(StatusError::apply_conflict(&conflicts));
         }
         let time = if object == live_object {
             before.and_then(|before| before.time)
@@ -99,7 +103,7 @@ impl Application<'_> {
     }
 
     /// Refuses what the schema has no place for.
-    fn check(&self, schema: Schema, wanted: &Value) -> Result<(), Failure> {
+    fn check(&self, schema: Schema, wanted: &Value) -> Result<(), StatusError> {
         let mut errors = Vec::new();
         misfits(schema, wanted, "", &mut errors);
         let error = match errors.as_slice() {
@@ -120,7 +124,7 @@ impl Application<'_> {
             text("name"),
             self.resource.kind
         );
-        Err(Failure::new(500, "", message))
+        Err(StatusError::new(500, "", message))
     }
 }
 
@@ -262,7 +266,7 @@ fn misfits(schema: Schema, value: &Value, path: &str, errors: &mut Vec<String>) 
     }
 }
 
-impl Failure {
+impl StatusError {
     /// Others own what an applied object would change: who, and which field.
     fn apply_conflict(conflicts: &[(String, String)]) -> Self {
         let message = match conflicts {

@@ -1,7 +1,7 @@
 //! What is served below an object: `/status`, `/scale`, and the actions.
 
 use super::Resource;
-use crate::embedded::request::Verb;
+use crate::embedded::request::RequestVerb;
 
 /// What a path below a resource stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,12 +62,12 @@ impl Scale {
 
 impl Target {
     /// Whether the server has an answer to `verb`.
-    pub(in crate::embedded) fn takes(self, verb: Verb) -> bool {
+    pub(in crate::embedded) fn takes(self, verb: RequestVerb) -> bool {
         match self {
             Self::Object => true,
-            Self::Status => matches!(verb, Verb::Get | Verb::Update | Verb::Patch),
-            Self::Scale(_) => verb == Verb::Get,
-            Self::Action(_) => verb == Verb::Create,
+            Self::Status => matches!(verb, RequestVerb::Get | RequestVerb::Update | RequestVerb::Patch),
+            Self::Scale(_) => verb == RequestVerb::Get,
+            Self::Action(_) => verb == RequestVerb::Create,
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::embedded::failure::Failure;
+use crate::embedded::failure::StatusError;
 use crate::embedded::managed_fields::Part;
 use crate::embedded::managed_fields::apply::Application;
 use crate::embedded::object::{remove, text};
@@ -13,14 +13,14 @@ use crate::embedded::write::{Ownership, Write};
 
 impl Write<'_> {
     /// Applies an object; says whether that created it.
-    pub(super) fn apply(self, patch: Patch) -> Result<(Stored, bool), Failure> {
+    pub(super) fn apply(self, patch: Patch) -> Result<(Stored, bool), StatusError> {
         let wanted = patch.content;
         if !wanted.is_object() {
             return Err(PatchKind::Apply.misshapen(&wanted));
         }
         self.check_type(&wanted)?;
         if !wanted["metadata"]["managedFields"].is_null() {
-            return Err(Failure::bad_request("metadata.managedFields must be nil"));
+            return Err(StatusError::bad_request("metadata.managedFields must be nil"));
         }
         let current = match self.current() {
             Ok(current) => Some(current),
@@ -42,7 +42,7 @@ impl Write<'_> {
         }
         let uid = text(&object["metadata"], "uid");
         if !uid.is_empty() {
-            return Err(Failure::nobody_with_uid(self.resource, self.name, uid));
+            return Err(StatusError::nobody_with_uid(self.resource, self.name, uid));
         }
         self.check_identity(&object)?;
         // Whoever applies means the object that is to be, whatever its version.
@@ -50,7 +50,7 @@ impl Write<'_> {
         Ok((self.add(object, Ownership::Applied)?, true))
     }
 
-    fn check_type(&self, wanted: &Value) -> Result<(), Failure> {
+    fn check_type(&self, wanted: &Value) -> Result<(), StatusError> {
         let (kind, api_version) = (text(wanted, "kind"), text(wanted, "apiVersion"));
         if kind == self.resource.kind && api_version == self.resource.api_version() {
             return Ok(());
@@ -60,7 +60,7 @@ impl Write<'_> {
         } else {
             format!("/{api_version}")
         };
-        Err(Failure::bad_request(format!(
+        Err(StatusError::bad_request(format!(
             "invalid object type: {group_version}, Kind={kind}"
         )))
     }

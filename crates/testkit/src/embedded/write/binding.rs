@@ -4,29 +4,29 @@ use serde_json::{Value, json};
 
 use super::checks::check_kind;
 use crate::embedded::conditions;
-use crate::embedded::failure::{Cause, Failure};
+use crate::embedded::failure::{Cause, StatusError};
 use crate::embedded::object::{items, set_at, text};
 use crate::embedded::write::Write;
 
 impl Write<'_> {
     /// Binds a pod. `binding` is a `v1` Binding.
-    pub(in crate::embedded) fn bind(mut self, binding: &Value) -> Result<(), Failure> {
+    pub(in crate::embedded) fn bind(mut self, binding: &Value) -> Result<(), StatusError> {
         let (metadata, target) = (&binding["metadata"], &binding["target"]);
         check_kind(binding, "Binding", "", &["v1"])?;
         self.check_namespace(metadata)?;
         if text(metadata, "name") != self.name {
-            return Err(Failure::bad_request(
+            return Err(StatusError::bad_request(
                 "name in URL does not match name in Binding object",
             ));
         }
         let kind = text(target, "kind");
         if !matches!(kind, "" | "Node") {
             let cause = Cause::unsupported("target.kind", kind, &["Node", "<empty>"]);
-            return Err(Failure::new(500, "", cause.to_string()));
+            return Err(StatusError::new(500, "", cause.to_string()));
         }
         let node = text(target, "name");
         if node.is_empty() {
-            return Err(Failure::new(500, "", "target.name: Required value"));
+            return Err(StatusError::new(500, "", "target.name: Required value"));
         }
         let current = self.current()?;
         self.check_binding_version(metadata, &current.object["metadata"])?;
@@ -49,18 +49,18 @@ impl Write<'_> {
         Ok(())
     }
 
-    fn check_binding_version(&self, wanted: &Value, found: &Value) -> Result<(), Failure> {
+    fn check_binding_version(&self, wanted: &Value, found: &Value) -> Result<(), StatusError> {
         for (field, called) in [("uid", "UID"), ("resourceVersion", "ResourceVersion")] {
             let (wanted, found) = (text(wanted, field), text(found, field));
             if !wanted.is_empty() && wanted != found {
                 let what = format!("{called} in precondition: {wanted}, {called} in object meta: {found}");
-                return Err(Failure::precondition(self.resource, &self.key(), &what));
+                return Err(StatusError::precondition(self.resource, &self.key(), &what));
             }
         }
         Ok(())
     }
 
-    fn check_unbound(&self, pod: &Value) -> Result<(), Failure> {
+    fn check_unbound(&self, pod: &Value) -> Result<(), StatusError> {
         let name = self.name;
         let node = text(&pod["spec"], "nodeName");
         let why = if pod["metadata"].get("deletionTimestamp").is_some() {
@@ -72,6 +72,6 @@ impl Write<'_> {
         } else {
             return Ok(());
         };
-        Err(Failure::conflict(self.resource, "pods/binding", name, &why))
+        Err(StatusError::conflict(self.resource, "pods/binding", name, &why))
     }
 }

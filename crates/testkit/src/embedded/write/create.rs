@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::checks::requested_version;
 use super::{Ownership, Write, key, served};
-use crate::embedded::failure::Failure;
+use crate::embedded::failure::StatusError;
 use crate::embedded::managed_fields::{self, Part};
 use crate::embedded::object::{remove, suffix, text, uid};
 use crate::embedded::resource::StatusRule;
@@ -14,11 +14,11 @@ use crate::embedded::store::Stored;
 const GENERATED_PREFIX_LIMIT: usize = 58;
 
 impl Write<'_> {
-    pub(in crate::embedded) fn create(self, body: Value) -> Result<Stored, Failure> {
+    pub(in crate::embedded) fn create(self, body: Value) -> Result<Stored, StatusError> {
         let mut object = self.well_formed(body)?;
         self.decode(&mut object)?;
         if requested_version(&object["metadata"]).is_ok_and(|version| version != 0) {
-            return Err(Failure::new(
+            return Err(StatusError::new(
                 500,
                 "",
                 "resourceVersion should not be set on objects to be created",
@@ -33,7 +33,7 @@ impl Write<'_> {
         mut self,
         mut object: Value,
         ownership: Ownership,
-    ) -> Result<Stored, Failure> {
+    ) -> Result<Stored, StatusError> {
         self.check_namespace(&object["metadata"])?;
         self.check_namespace_exists()?;
         for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
@@ -51,9 +51,9 @@ impl Write<'_> {
         let key = key(self.resource, self.namespace, &name);
         if let Some(stored) = self.store.get(self.resource, &key) {
             let failure = if generated {
-                Failure::not_generated(self.resource, &name)
+                StatusError::not_generated(self.resource, &name)
             } else {
-                Failure::already_exists(self.resource, &name)
+                StatusError::already_exists(self.resource, &name)
             };
             let is_going = served(self.resource, stored)["metadata"]
                 .get("deletionTimestamp")
@@ -85,12 +85,12 @@ impl Write<'_> {
     }
 
     /// An update of what is not there: it comes anew, whatever version the client knew.
-    pub(in crate::embedded) fn create_by_update(self, body: Value) -> Result<Stored, Failure> {
+    pub(in crate::embedded) fn create_by_update(self, body: Value) -> Result<Stored, StatusError> {
         let mut body = self.well_formed(body)?;
         self.check_identity(&body)?;
         let uid = text(&body["metadata"], "uid");
         if !uid.is_empty() {
-            return Err(Failure::wrong_uid(self.resource, &self.key(), uid, ""));
+            return Err(StatusError::wrong_uid(self.resource, &self.key(), uid, ""));
         }
         remove(&mut body["metadata"], "resourceVersion");
         self.create(body)
@@ -103,10 +103,10 @@ impl Write<'_> {
             && self.store.get(self.resource, &self.key()).is_none()
     }
 
-    fn name_for(&mut self, metadata: &Value) -> Result<String, Failure> {
+    fn name_for(&mut self, metadata: &Value) -> Result<String, StatusError> {
         let (name, prefix) = (text(metadata, "name"), text(metadata, "generateName"));
         match (name, prefix) {
-            ("", "") => Err(Failure::invalid(
+            ("", "") => Err(StatusError::invalid(
                 self.resource,
                 "",
                 "FieldValueRequired",

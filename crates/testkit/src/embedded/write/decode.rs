@@ -2,15 +2,15 @@
 
 use serde_json::Value;
 
-use crate::embedded::failure::Failure;
+use crate::embedded::failure::StatusError;
 use crate::embedded::schema;
 use crate::embedded::write::Write;
 
 impl Write<'_> {
     /// Decodes the body of a create or an update. Fields that the kind does not have are dropped.
-    pub(super) fn decode(&self, object: &mut Value) -> Result<(), Failure> {
+    pub(super) fn decode(&self, object: &mut Value) -> Result<(), StatusError> {
         schema::decode(self.resource.schema(), object).map_err(|misfit| {
-            Failure::bad_request(format!(
+            StatusError::bad_request(format!(
                 "{} in version \"{}\" cannot be handled as a {}: {misfit}",
                 self.resource.kind, self.resource.version, self.resource.kind
             ))
@@ -18,8 +18,8 @@ impl Write<'_> {
     }
 
     /// Decodes what came of a patch.
-    pub(super) fn decode_patched(&self, object: &mut Value) -> Result<(), Failure> {
+    pub(super) fn decode_patched(&self, object: &mut Value) -> Result<(), StatusError> {
         schema::decode(self.resource.schema(), object)
-            .map_err(|misfit| Failure::bad_patch(object, &misfit.to_string()))
+            .map_err(|misfit| StatusError::bad_patch(object, &misfit.to_string()))
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::checks::check_kind;
 use crate::embedded::conditions;
-use crate::embedded::failure::Failure;
+use crate::embedded::failure::StatusError;
 use crate::embedded::label_selector;
 use crate::embedded::managed_fields::Part;
 use crate::embedded::object::{at, items, text};
@@ -26,7 +26,7 @@ const VIOLATION: &str = "Cannot evict pod as it would violate the pod's disrupti
 
 impl Write<'_> {
     /// Evicts a pod. `eviction` is a `policy/v1` Eviction.
-    pub(in crate::embedded) fn evict(mut self, eviction: &Value) -> Result<(), Failure> {
+    pub(in crate::embedded) fn evict(mut self, eviction: &Value) -> Result<(), StatusError> {
         self.check_eviction(eviction)?;
         let mut options = DeleteOptions::from_json(eviction["deleteOptions"].clone())?;
         options.dry_run |= self.dry_run;
@@ -39,11 +39,11 @@ impl Write<'_> {
         self.delete_evicted(pod, options)
     }
 
-    fn check_eviction(&mut self, eviction: &Value) -> Result<(), Failure> {
+    fn check_eviction(&mut self, eviction: &Value) -> Result<(), StatusError> {
         check_kind(eviction, "Eviction", "policy", &["v1", "v1beta1"])?;
         self.check_namespace(&eviction["metadata"])?;
         if text(&eviction["metadata"], "name") != self.name {
-            return Err(Failure::bad_request(
+            return Err(StatusError::bad_request(
                 "name in URL does not match name in Eviction object",
             ));
         }
@@ -55,20 +55,20 @@ impl Write<'_> {
                     "Non-matching dry-run options in request and content: [All] and [{}]",
                     other.as_str().unwrap_or_default()
                 );
-                return Err(Failure::new(500, "", message));
+                return Err(StatusError::new(500, "", message));
             }
         }
         Ok(())
     }
 
     /// Takes one disruption from the budget of the pod, if it has one and counts.
-    fn ask_budget(&mut self, pod: &Current) -> Result<(), Failure> {
+    fn ask_budget(&mut self, pod: &Current) -> Result<(), StatusError> {
         let mut budgets = self.budgets_of(&pod.object);
         let Some(budget) = budgets.pop() else {
             return Ok(());
         };
         if !budgets.is_empty() {
-            return Err(Failure::new(
+            return Err(StatusError::new(
                 500,
                 "",
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
@@ -98,7 +98,7 @@ impl Write<'_> {
         budgets.filter(selects).collect()
     }
 
-    fn take_disruption(&mut self, mut budget: Value) -> Result<(), Failure> {
+    fn take_disruption(&mut self, mut budget: Value) -> Result<(), StatusError> {
         let name = text(&budget["metadata"], "name").to_owned();
         let generation = budget["metadata"]["generation"].as_i64().unwrap_or(0);
         if count(&budget, "observedGeneration") < generation {
@@ -138,7 +138,7 @@ impl Write<'_> {
     }
 
     /// Marks the pod as a target of disruption and deletes it.
-    fn delete_evicted(mut self, pod: Current, mut options: DeleteOptions) -> Result<(), Failure> {
+    fn delete_evicted(mut self, pod: Current, mut options: DeleteOptions) -> Result<(), StatusError> {
         self.check_preconditions(&pod, &options)?;
         if !self.dry_run {
             let mut pod = pod.object;
@@ -184,14 +184,14 @@ fn why_none_is_allowed(budget: &Value, name: &str) -> String {
     }
 }
 
-fn violates_budget(why: &str) -> Failure {
+fn violates_budget(why: &str) -> StatusError {
     let details = json!({ "causes": [{ "reason": "DisruptionBudget", "message": why }] });
-    Failure::new(429, "TooManyRequests", VIOLATION).with(details)
+    StatusError::new(429, "TooManyRequests", VIOLATION).with(details)
 }
 
 /// Upstream names the resource in the singular here.
-fn forbidden(name: &str, why: &str) -> Failure {
+fn forbidden(name: &str, why: &str) -> StatusError {
     let message = format!("poddisruptionbudget.policy \"{name}\" is forbidden: {why}");
     let details = json!({ "name": name, "group": "policy", "kind": "poddisruptionbudget" });
-    Failure::new(403, "Forbidden", message).with(details)
+    StatusError::new(403, "Forbidden", message).with(details)
 }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::embedded::access::Requester;
-use crate::embedded::failure::Failure;
+use crate::embedded::failure::StatusError;
 use crate::embedded::managed_fields::{Part, Writer};
 use crate::embedded::object::remove;
 use crate::embedded::resource::Resource;
@@ -145,11 +145,11 @@ impl Write<'_> {
         key(self.resource, self.namespace, self.name)
     }
 
-    pub(super) fn current(&self) -> Result<Current, Failure> {
+    pub(super) fn current(&self) -> Result<Current, StatusError> {
         let stored = self
             .store
             .get(self.resource, &self.key())
-            .ok_or_else(|| Failure::not_found(self.resource, self.name))?
+            .ok_or_else(|| StatusError::not_found(self.resource, self.name))?
             .clone();
         Ok(Current {
             object: served(self.resource, &stored),

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::embedded::failure::Failure;
+use crate::embedded::failure::StatusError;
 use crate::embedded::managed_fields::{Part, Writer};
 use crate::embedded::resource::table::NAMESPACES;
 use crate::embedded::store::Store;
@@ -35,7 +35,7 @@ pub(in crate::embedded) fn create_missing(
     name: &str,
     writer: Writer<'_>,
     at: Instant,
-) -> Result<(), Failure> {
+) -> Result<(), StatusError> {
     if store.get(&NAMESPACES, name).is_some() {
         return Ok(());
     }
@@ -69,12 +69,12 @@ pub(in crate::embedded) fn activate(namespace: &mut Value) {
 impl Write<'_> {
     /// Objects are created in namespaces that exist. A test that inserts past the rules gets a missing namespace
     /// with the object.
-    pub(in crate::embedded) fn check_namespace_exists(&mut self) -> Result<(), Failure> {
+    pub(in crate::embedded) fn check_namespace_exists(&mut self) -> Result<(), StatusError> {
         let is_there = || self.store.get(&NAMESPACES, self.namespace).is_some();
         match self.origin {
             _ if !self.resource.is_namespaced() || is_there() => Ok(()),
             Origin::Test => create_missing(self.store, self.namespace, self.writer, self.at),
-            Origin::Client => Err(Failure::not_found(&NAMESPACES, self.namespace)),
+            Origin::Client => Err(StatusError::not_found(&NAMESPACES, self.namespace)),
         }
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::checks::requested_version;
 use super::{Current, Origin, Ownership, Write};
 use super::{namespaces, validation};
-use crate::embedded::failure::{Cause, Failure};
+use crate::embedded::failure::{Cause, StatusError};
 use crate::embedded::json_patch::json_patch;
 use crate::embedded::managed_fields::{self, Part};
 use crate::embedded::merge;
@@ -28,7 +28,7 @@ const KEPT: &[&str] = &[
 ];
 
 impl Write<'_> {
-    pub(in crate::embedded) fn update(self, body: Value) -> Result<Stored, Failure> {
+    pub(in crate::embedded) fn update(self, body: Value) -> Result<Stored, StatusError> {
         let mut object = self.well_formed(body)?;
         self.decode(&mut object)?;
         self.check_identity(&object)?;
@@ -36,13 +36,13 @@ impl Write<'_> {
         let uid = text(&object["metadata"], "uid");
         let found = text(&current.object["metadata"], "uid");
         if !uid.is_empty() && uid != found {
-            return Err(Failure::wrong_uid(self.resource, &self.key(), uid, found));
+            return Err(StatusError::wrong_uid(self.resource, &self.key(), uid, found));
         }
         self.replace(current, object, Ownership::Tracked)
     }
 
     /// Patches, or creates what is applied; says whether it did the latter.
-    pub(in crate::embedded) fn patch(self, patch: Patch) -> Result<(Stored, bool), Failure> {
+    pub(in crate::embedded) fn patch(self, patch: Patch) -> Result<(Stored, bool), StatusError> {
         self.check_patch(patch.kind)?;
         if patch.kind == PatchKind::Apply {
             return self.apply(patch);
@@ -59,9 +59,9 @@ impl Write<'_> {
     }
 
     /// Custom resources have no types to merge strategically by.
-    pub(in crate::embedded) fn check_patch(&self, kind: PatchKind) -> Result<(), Failure> {
+    pub(in crate::embedded) fn check_patch(&self, kind: PatchKind) -> Result<(), StatusError> {
         if self.resource.is_custom() && kind == PatchKind::Strategic {
-            return Err(Failure::no_strategic_merge());
+            return Err(StatusError::no_strategic_merge());
         }
         Ok(())
     }
@@ -72,7 +72,7 @@ impl Write<'_> {
         kind: PatchKind,
         object: &mut Value,
         patch: Value,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), StatusError> {
         match (kind, patch) {
             (PatchKind::Json, Value::Array(operations)) => json_patch(object, &operations)?,
             (PatchKind::Strategic, Value::Object(patch)) => {
@@ -92,25 +92,25 @@ impl Write<'_> {
         current: Current,
         mut new: Value,
         ownership: Ownership,
-    ) -> Result<Stored, Failure> {
+    ) -> Result<Stored, StatusError> {
         let old = current.object;
         let wanted = requested_version(&new["metadata"])?;
         if wanted == 0 && !self.resource.unconditional_update && self.origin == Origin::Client {
-            return Err(Failure::version_required(self.resource, self.name));
+            return Err(StatusError::version_required(self.resource, self.name));
         }
         if wanted != 0 && wanted != current.stored.version {
-            return Err(Failure::modified(self.resource, self.name));
+            return Err(StatusError::modified(self.resource, self.name));
         }
         let uid = text(&new["metadata"], "uid");
         // The status of a custom resource is taken out before anything looks at the rest.
         let is_looked_at = self.part != Part::Status || !self.resource.is_custom();
         if !uid.is_empty() && uid != text(&old["metadata"], "uid") && is_looked_at {
             let cause = Cause::invalid("metadata.uid", &format!("\"{uid}\""), "field is immutable");
-            return Err(Failure::invalid_fields(self.resource, self.name, &[cause]));
+            return Err(StatusError::invalid_fields(self.resource, self.name, &[cause]));
         }
         let causes = validation::causes_of_update(&old["metadata"], &new["metadata"]);
         if !causes.is_empty() {
-            return Err(Failure::invalid_fields(self.resource, self.name, &causes));
+            return Err(StatusError::invalid_fields(self.resource, self.name, &causes));
         }
         self.keep_what_updates_cannot_change(&old, &mut new);
         if self.resource.is(&NAMESPACES) {

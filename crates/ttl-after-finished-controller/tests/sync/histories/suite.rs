@@ -7,7 +7,7 @@ use harness::objects::{edit, remove};
 use harness::past::{Ends, Fate, Past, Pasts, at, millis, second};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use testkit::embedded::{JOBS, Request, Resource, Server, Verb};
+use testkit::embedded::{JOBS, RecordedRequest, RequestVerb, Resource, Server};
 use testkit::history::{At, Draw};
 use ttl_after_finished_controller::TtlAfterFinishedController;
 
@@ -101,9 +101,9 @@ impl Scene for Jobs {
         self.0.ends(server, &JOBS, fate)
     }
 
-    fn permits(&mut self, server: &Server, write: &Request) -> Result<(), String> {
+    fn permits(&mut self, server: &Server, write: &RecordedRequest) -> Result<(), String> {
         let is_foreground = write.body["propagationPolicy"] == "Foreground";
-        if write.resource != "jobs" || write.verb != Verb::Delete || !is_foreground {
+        if write.resource != "jobs" || write.verb != RequestVerb::Delete || !is_foreground {
             return Err(NEVER_NEEDED.to_owned());
         }
         let preconditions = &write.body["preconditions"];

@@ -8,8 +8,8 @@ use harness::history::{NEVER_NEEDED, Scene, Scripted, step};
 use harness::objects::{delete, edit};
 use harness::past::second;
 use serde_json::json;
-use testkit::embedded::{NODES, Request, Resource, Server, Verb};
-use testkit::history::{At, Draw, History, State};
+use testkit::embedded::{NODES, RecordedRequest, RequestVerb, Resource, Server};
+use testkit::history::{At, Draw, EndState, History};
 use ttl_controller::TtlController;
 
 use crate::world::{TTL, carried_by, name, node};
@@ -114,7 +114,7 @@ impl Scene for Nodes {
     }
 
     /// Inside the overlap the step depends on what was seen, and when; `settled` says what is certain then.
-    fn state(&self, server: &Server) -> State {
+    fn state(&self, server: &Server) -> EndState {
         let mut state = carried_by(server);
         if OVERLAP.contains(&state.len()) {
             let steps = state
@@ -125,10 +125,10 @@ impl Scene for Nodes {
         state
     }
 
-    fn permits(&mut self, _: &Server, write: &Request) -> Result<(), String> {
+    fn permits(&mut self, _: &Server, write: &RecordedRequest) -> Result<(), String> {
         let ttl = write.body["metadata"]["annotations"][TTL].as_str();
         let only_the_annotation = json!({"metadata": {"annotations": {TTL: ttl}}});
-        let is_needed = write.verb == Verb::Patch && write.body == only_the_annotation;
+        let is_needed = write.verb == RequestVerb::Patch && write.body == only_the_annotation;
         if write.resource == "nodes" && is_needed && matches!(ttl, Some("0" | "15")) {
             return Ok(());
         }

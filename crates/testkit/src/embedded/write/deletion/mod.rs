@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::embedded::clock::rfc3339;
-use crate::embedded::failure::Failure;
+use crate::embedded::failure::StatusError;
 use crate::embedded::object::{finalizers, remove, text};
 use crate::embedded::resource::table::PODS;
 use crate::embedded::resource::{Dependents, Resource};
@@ -42,7 +42,7 @@ enum Grace {
 }
 
 impl Write<'_> {
-    pub(in crate::embedded) fn delete(mut self, options: &DeleteOptions) -> Result<Deleted, Failure> {
+    pub(in crate::embedded) fn delete(mut self, options: &DeleteOptions) -> Result<Deleted, StatusError> {
         self.dry_run = options.dry_run;
         let current = self.current()?;
         self.check_preconditions(&current, options)?;
@@ -96,14 +96,19 @@ impl Write<'_> {
         &self,
         current: &Current,
         options: &DeleteOptions,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), StatusError> {
         let uid = text(&current.object["metadata"], "uid");
         if let Some(wanted) = options.preconditions.uid.as_ref().filter(|wanted| *wanted != uid) {
-            return Err(Failure::uid_precondition(self.resource, self.name, wanted, uid));
+            return Err(StatusError::uid_precondition(
+                self.resource,
+                self.name,
+                wanted,
+                uid,
+            ));
         }
         let version = current.stored.version;
         match &options.preconditions.version {
-            Some(wanted) if *wanted != version.to_string() => Err(Failure::version_precondition(
+            Some(wanted) if *wanted != version.to_string() => Err(StatusError::version_precondition(
                 self.resource,
                 self.name,
                 wanted,

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::embedded::failure::{Cause, Failure};
+use crate::embedded::failure::{Cause, StatusError};
 use crate::embedded::write::Preconditions;
 
 /// How an object is to be deleted.
@@ -63,9 +63,9 @@ impl DeleteOptions {
     }
 
     /// Reads options that are a body or a part of one, e.g. of an eviction; null stands for none.
-    pub(in crate::embedded) fn from_json(options: Value) -> Result<Self, Failure> {
+    pub(in crate::embedded) fn from_json(options: Value) -> Result<Self, StatusError> {
         let sent: Option<Sent> = serde_json::from_value(options).map_err(|error| {
-            Failure::bad_request(format!("json: cannot unmarshal DeleteOptions: {error}"))
+            StatusError::bad_request(format!("json: cannot unmarshal DeleteOptions: {error}"))
         })?;
         let sent = sent.unwrap_or_default();
         let propagation = sent.propagation_policy.map(|name| Propagation::named(&name));
@@ -79,7 +79,7 @@ impl DeleteOptions {
 }
 
 impl Propagation {
-    fn named(name: &str) -> Result<Self, Failure> {
+    fn named(name: &str) -> Result<Self, StatusError> {
         match name {
             "Foreground" => Ok(Self::Foreground),
             "Background" => Ok(Self::Background),
@@ -87,7 +87,7 @@ impl Propagation {
             other => {
                 let supported = ["Foreground", "Background", "Orphan", "nil"];
                 let cause = Cause::unsupported("propagationPolicy", other, &supported);
-                Err(Failure::bad_options("DeleteOptions", &[cause]))
+                Err(StatusError::bad_options("DeleteOptions", &[cause]))
             }
         }
     }

@@ -12,7 +12,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::embedded::failure::{Cause, Failure};
+use crate::embedded::failure::{Cause, StatusError};
 use crate::embedded::managed_fields::Part;
 use crate::embedded::resource::Resource;
 use crate::embedded::resource::table::{POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS};
@@ -91,11 +91,11 @@ impl Causes {
         }
     }
 
-    fn into_result(self, resource: &Resource, name: &str) -> Result<(), Failure> {
+    fn into_result(self, resource: &Resource, name: &str) -> Result<(), StatusError> {
         if self.0.is_empty() {
             return Ok(());
         }
-        Err(Failure::invalid_fields(resource, name, &self.0))
+        Err(StatusError::invalid_fields(resource, name, &self.0))
     }
 }
 
@@ -119,7 +119,7 @@ impl Write<'_> {
     /// Refuses an object that breaks the rules of its kind, or changes from `old` what cannot change. A test
     /// may do what controllers of the cluster do behind a client's back: its writes are held to the rules
     /// for metadata alone.
-    pub(super) fn validate(&self, old: Option<&Value>, new: &Value, name: &str) -> Result<(), Failure> {
+    pub(super) fn validate(&self, old: Option<&Value>, new: &Value, name: &str) -> Result<(), StatusError> {
         let mut causes = Causes::default();
         metadata::check(self.resource, new, name, old.is_none(), &mut causes);
         if self.origin == Origin::Client {
