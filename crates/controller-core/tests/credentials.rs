@@ -46,7 +46,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::real::{ControlPlane, Options, User, eventually};
+use testkit::real::{ControlPlane, Options, TokenUser, eventually};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
@@ -563,7 +563,7 @@ async fn live_a_rotated_client_certificate_is_used_without_a_restart() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_rotated_token_is_used_without_a_restart() {
-    let (before, after) = (User::new("before"), User::new("after"));
+    let (before, after) = (TokenUser::new("before"), TokenUser::new("after"));
     let tokens = (before.token.clone(), after.token.clone());
     let options = Options {
         users: vec![before, after],

@@ -12,7 +12,7 @@ use controller_core::events::{Event as Published, Recorder, Reference, reference
 use controller_core::meta::{ObjectKey, Uid};
 
 use crate::decide::Cause;
-use crate::metrics::Numbers;
+use crate::metrics::DisruptionMetrics;
 use crate::view::{PdbView, PodView};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub enum Event {
 
 /// What the last computation of a budget saw, as far as events depend on it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Seen {
+pub struct LastSync {
     /// The budget selects no pods.
     pub no_pods: bool,
     /// The number of its pods without a controller, if that number matters.
@@ -50,7 +50,7 @@ pub struct Seen {
     pub failure: Option<Cause>,
 }
 
-impl Seen {
+impl LastSync {
     /// The events about `pdb`, which was as in `before`. What already held before the first computation of this process
     /// is no news, unless that computation `wrote`.
     pub fn news(&self, before: Option<&Self>, pdb: &Arc<PdbView>, wrote: bool) -> Vec<Event> {
@@ -72,7 +72,7 @@ impl Seen {
 }
 
 impl Event {
-    pub fn record(self, numbers: &Numbers, recorder: &Recorder) {
+    pub fn record(self, numbers: &DisruptionMetrics, recorder: &Recorder) {
         let (regarding, reason, note) = match self {
             Self::Undone => return numbers.rival_writes.inc(),
             Self::Written(lag) => return numbers.lag.observe(lag.as_secs_f64()),

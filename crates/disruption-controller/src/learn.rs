@@ -7,12 +7,17 @@ use controller_core::meta::ObjectKey;
 use controller_core::rival::Pace;
 
 use crate::DisruptionController;
-use crate::events::{Event, Seen};
+use crate::events::{Event, LastSync};
 use crate::requests::StatusWrite;
 use crate::state::Budget;
 
 /// A budget was computed; `wrote` says whether its status changed.
-pub(crate) fn seen(cx: &mut ContextMut<'_, DisruptionController>, key: &ObjectKey, seen: Seen, wrote: bool) {
+pub(crate) fn seen(
+    cx: &mut ContextMut<'_, DisruptionController>,
+    key: &ObjectKey,
+    seen: LastSync,
+    wrote: bool,
+) {
     let Some(budget) = cx.state.budget(key) else {
         return;
     };

@@ -31,7 +31,7 @@ use prometheus::Registry;
 
 use crate::config::Config;
 use crate::decide::Builtin;
-use crate::metrics::Numbers;
+use crate::metrics::DisruptionMetrics;
 use crate::view::{PdbView, PdbWire, PodView, PodWire, WorkloadView, WorkloadWire};
 
 /// Name of the binary, the Lease, the field manager and the chart.
@@ -41,7 +41,7 @@ pub const NAME: &str = "disruption-controller";
 #[derive(Debug)]
 pub struct DisruptionController {
     concurrent_syncs: usize,
-    numbers: Numbers,
+    numbers: DisruptionMetrics,
 }
 
 #[derive(Debug, Default)]
@@ -63,7 +63,7 @@ impl DisruptionController {
     pub fn new(config: &Config, registry: &Registry) -> prometheus::Result<Self> {
         Ok(Self {
             concurrent_syncs: config.concurrent_syncs as usize,
-            numbers: Numbers::register(registry)?,
+            numbers: DisruptionMetrics::register(registry)?,
         })
     }
 }

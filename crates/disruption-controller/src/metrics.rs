@@ -11,7 +11,7 @@ use crate::DisruptionController;
 
 /// Metrics that are updated as things happen.
 #[derive(Clone, Debug)]
-pub struct Numbers {
+pub struct DisruptionMetrics {
     /// How long statuses lagged behind their pods.
     pub lag: Histogram,
     /// How often another writer has undone ours.
@@ -19,7 +19,7 @@ pub struct Numbers {
     scale_requests: IntCounterVec,
 }
 
-impl Numbers {
+impl DisruptionMetrics {
     /// Fails if `registry` already has them.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let lag = HistogramOpts::new(

@@ -25,9 +25,9 @@ use controller_core::meta::{ObjectKey, OwnerRef};
 use prometheus::Registry;
 
 use crate::decide::{
-    self, Demand, Entry, Numbers, Sight, SyncFailure, confirmed, decide, demand, overdue, stale,
+    self, Demand, DisruptedPod, LiveRead, Numbers, SyncFailure, confirmed, decide, demand, overdue, stale,
 };
-use crate::events::{Event, Seen};
+use crate::events::{Event, LastSync};
 use crate::learn;
 use crate::requests::{Answer, Query, Reset, StatusWrite, Write, serves_for};
 use crate::route::{self, COALESCE};
@@ -61,7 +61,7 @@ pub enum StateChange {
     /// whether they are urgent (DIS-14).
     Basis(ObjectKey, Basis),
     /// Nothing had to be written, and this was seen.
-    Left(ObjectKey, Seen),
+    Left(ObjectKey, LastSync),
     /// Another writer has undone our status.
     Undone(ObjectKey),
 }
@@ -219,7 +219,7 @@ fn next_of_budget(cx: &Context<'_, DisruptionController>, key: &ObjectKey) -> Ac
         return Action::Remember(StateChange::Basis(key.clone(), basis));
     }
     let failure = decision.result.as_ref().err();
-    let seen = Seen {
+    let seen = LastSync {
         no_pods: situation.counts.matched == 0,
         unmanaged: if by_scale { situation.counts.unmanaged } else { 0 },
         failure: failure.map(|failure| failure.cause.clone()),
@@ -236,7 +236,7 @@ fn next_of_budget(cx: &Context<'_, DisruptionController>, key: &ObjectKey) -> Ac
 fn confirm_overdue(
     cx: &Context<'_, DisruptionController>,
     pdb: &ObjectKey,
-    entries: &mut [Entry],
+    entries: &mut [DisruptedPod],
 ) -> Result<(), Vec<Query>> {
     let mut unread = Vec::new();
     for (index, entry) in overdue(entries, cx.now.wall).enumerate() {
@@ -255,7 +255,7 @@ fn confirm_overdue(
 }
 
 /// What an answer says about a pod. Without a date in the answer our clock counts.
-fn sight_of(reply: Option<&Reply<Answer>>) -> Sight {
+fn sight_of(reply: Option<&Reply<Answer>>) -> LiveRead {
     let Some(Reply {
         value: Ok(Answer::Pods(pods)),
         date,
@@ -263,12 +263,12 @@ fn sight_of(reply: Option<&Reply<Answer>>) -> Sight {
         ..
     }) = reply
     else {
-        return Sight::Unread;
+        return LiveRead::Unread;
     };
     let pods = pods.items.iter().map(|pod| &pod.view);
     match { pods }.find(|pod| !pod.deleting) {
-        Some(pod) => Sight::Here(pod.uid.clone(), date.unwrap_or(asked.wall)),
-        None => Sight::Going,
+        Some(pod) => LiveRead::Here(pod.uid.clone(), date.unwrap_or(asked.wall)),
+        None => LiveRead::Going,
     }
 }
 
@@ -322,7 +322,7 @@ fn next_of_write(
 
 /// True if another writer has undone what this write would write again (CORE-17). The Eviction API's decrement is no
 /// rival write.
-fn is_contested(budget: &Budget, write: &decide::Write) -> bool {
+fn is_contested(budget: &Budget, write: &decide::StatusPatch) -> bool {
     let ours = budget.ours.as_ref();
     ours.is_some_and(|ours| route::undoes(ours, &budget.pdb.status) && route::repeats(ours, write))
 }
@@ -331,7 +331,7 @@ fn is_contested(budget: &Budget, write: &decide::Write) -> bool {
 fn left(
     budget: &Budget,
     result: Result<Numbers, SyncFailure>,
-    seen: Seen,
+    seen: LastSync,
     requeues: Vec<(Key, Requeue)>,
 ) -> Action<DisruptionController> {
     if !budget.is_left(&seen) {

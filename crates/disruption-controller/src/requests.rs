@@ -26,9 +26,9 @@ use kube::core::{Request as Http, request};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::decide::{Builtin, Write as Status};
+use crate::decide::{Builtin, StatusPatch as Status};
 use crate::discovery::{self, Kind};
-use crate::events::Seen;
+use crate::events::LastSync;
 use crate::view::{
     DISRUPTION_ALLOWED, DISRUPTION_TARGET, DisruptionTarget, PdbView, PdbWire, PodView, PodWire,
     WorkloadView, WorkloadWire,
@@ -97,7 +97,7 @@ pub enum Write {
 #[derive(Clone, Debug)]
 pub struct StatusWrite {
     pub status: Status,
-    pub seen: Seen,
+    pub seen: LastSync,
 }
 
 /// A reset of the condition `DisruptionTarget` of a pod that stayed.

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::decide::{INSUFFICIENT_PODS, Write};
+use crate::decide::{INSUFFICIENT_PODS, StatusPatch};
 use crate::view::{PdbView, PodView, Status};
 
 /// How long changes are collected that do not lower what is allowed.
@@ -63,7 +63,7 @@ fn said(status: &Status) -> Option<(bool, &str, &str)> {
 }
 
 /// True if `write` repeats `ours`, the status that we wrote.
-pub fn repeats(ours: &Status, write: &Write) -> bool {
+pub fn repeats(ours: &Status, write: &StatusPatch) -> bool {
     let then = write.applied_to(&write.pdb, None).status;
     let same_pods = write.numbers.is_none() || pods_of(ours) == pods_of(&then);
     ours.disruptions_allowed == then.disruptions_allowed && same_pods

@@ -39,8 +39,8 @@ use std::sync::Arc;
 
 use controller_core::meta::Uid;
 use disruption_controller::decide::{
-    Builtin, Cause, Demand, Entry, Fate, Numbers, Reading, Scale, Sight, SyncFailure, confirmed, demand,
-    disrupted, fate, overdue, stale,
+    Builtin, Cause, Demand, DisruptedPod, Fate, LiveRead, Numbers, Reading, Scale, SyncFailure, confirmed,
+    demand, disrupted, fate, overdue, stale,
 };
 use disruption_controller::view::{Condition, DisruptionTarget, PdbView, PodView};
 use jiff::Timestamp;
@@ -600,8 +600,8 @@ fn the_condition_moves_its_time_only_with_its_status() {
     assert_eq!(condition(&world, 30), (false, "SyncFailed".to_owned(), at(20)));
 }
 
-fn here(name: &str, since: Timestamp, healthy: bool) -> Entry {
-    Entry {
+fn here(name: &str, since: Timestamp, healthy: bool) -> DisruptedPod {
+    DisruptedPod {
         name: name.into(),
         since,
         fate: Fate::Here {
@@ -648,13 +648,16 @@ fn a_write_allows_more_than_its_budget_does(#[case] held: i64, #[case] more: boo
 }
 
 #[rstest]
-#[case::as_it_is_two_minutes_later(Sight::Here(Uid::from("p"), at(0)), None)]
-#[case::a_second_too_early_by_the_other_clock(Sight::Here(Uid::from("p"), at(-1)), Some(1))]
-#[case::an_hour_too_early_by_the_other_clock(Sight::Here(Uid::from("p"), at(-3600)), Some(3600))]
-#[case::another_pod_of_its_name(Sight::Here(Uid::from("next"), at(0)), Some(10))]
-#[case::one_that_is_going_or_gone(Sight::Going, Some(10))]
-#[case::not_read(Sight::Unread, Some(10))]
-fn an_overdue_entry_goes_when_the_api_server_confirms_it(#[case] sight: Sight, #[case] again: Option<i64>) {
+#[case::as_it_is_two_minutes_later(LiveRead::Here(Uid::from("p"), at(0)), None)]
+#[case::a_second_too_early_by_the_other_clock(LiveRead::Here(Uid::from("p"), at(-1)), Some(1))]
+#[case::an_hour_too_early_by_the_other_clock(LiveRead::Here(Uid::from("p"), at(-3600)), Some(3600))]
+#[case::another_pod_of_its_name(LiveRead::Here(Uid::from("next"), at(0)), Some(10))]
+#[case::one_that_is_going_or_gone(LiveRead::Going, Some(10))]
+#[case::not_read(LiveRead::Unread, Some(10))]
+fn an_overdue_entry_goes_when_the_api_server_confirms_it(
+    #[case] sight: LiveRead,
+    #[case] again: Option<i64>,
+) {
     let entry = here("p", at(-120), true);
     let mut entries = [entry.clone(), here("later", at(-119), true)];
     assert_eq!(overdue(&mut entries, now()).count(), 1);
@@ -666,7 +669,7 @@ fn an_overdue_entry_goes_when_the_api_server_confirms_it(#[case] sight: Sight, #
         },
     };
     assert_eq!(confirmed(&entry, &sight, now()), fate);
-    let sum = disrupted(&[Entry { fate, ..entry }], now());
+    let sum = disrupted(&[DisruptedPod { fate, ..entry }], now());
     assert_eq!(
         (sum.healthy, sum.look_again),
         (again.map_or(0, |_| 1), again.map(at))

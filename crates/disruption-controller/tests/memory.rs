@@ -8,7 +8,7 @@ use std::time::Duration;
 use controller_core::informer::{Versioned, Wire};
 use disruption_controller::state::State;
 use disruption_controller::view::{PdbWire, PodWire};
-use testkit::real::Usage;
+use testkit::real::ProcessUsage;
 
 /// As much as etcd takes.
 const LARGEST: usize = 1_500_000;
@@ -18,7 +18,7 @@ const OBJECTS: usize = 8;
 const MOST: f64 = 3.0;
 
 fn rss() -> u64 {
-    Usage::of(std::process::id()).unwrap().rss
+    ProcessUsage::of(std::process::id()).unwrap().rss
 }
 
 /// An object in JSON with as many entries at `#` as fit, each with another number at `@`. No other memory is used: what

@@ -14,7 +14,7 @@ use disruption_controller::discovery::Kind;
 use disruption_controller::requests::{Answer, Query, Write};
 use disruption_controller::view::{Amount, PdbView, PdbWire, PodView, PodWire};
 use disruption_controller::{DisruptionController, Stores};
-use harness::sim::{NOW, Resource, START, Unlimited, Watch, decoded};
+use harness::sim::{NOW, START, SimResource, Unlimited, Watch, decoded};
 use prometheus::Registry;
 use serde_json::{Value, json};
 
@@ -23,8 +23,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const NOTHING: [String; 0] = [];
 
 struct Rig {
-    pods: Resource<DisruptionController, PodView>,
-    pdbs: Resource<DisruptionController, PdbView>,
+    pods: SimResource<DisruptionController, PodView>,
+    pdbs: SimResource<DisruptionController, PdbView>,
     event_loop: Loop<DisruptionController>,
     now: Now,
     in_flight: Vec<Effect<DisruptionController>>,
@@ -51,8 +51,8 @@ impl Rig {
     /// A budget of all pods, and these pods.
     fn new(spec: &Value, pods: impl IntoIterator<Item = PodView>) -> Self {
         let now = NOW;
-        let mut all = Resource::new(|stores: &mut Stores| &mut stores.pods);
-        let mut pdbs = Resource::new(|stores: &mut Stores| &mut stores.pdbs);
+        let mut all = SimResource::new(|stores: &mut Stores| &mut stores.pods);
+        let mut pdbs = SimResource::new(|stores: &mut Stores| &mut stores.pdbs);
         for pod in pods {
             let uid = pod.uid.clone();
             all.put(pod, uid);

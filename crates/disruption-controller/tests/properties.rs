@@ -22,7 +22,7 @@ use disruption_controller::view::{
 };
 use disruption_controller::{DisruptionController, Stores};
 use harness::encodings::assert_the_same_views;
-use harness::sim::{self, Model, Object, Resource, Watch};
+use harness::sim::{self, Model, SimObject, SimResource, Watch};
 use jiff::{SignedDuration, Timestamp};
 use prometheus::Registry;
 use proptest::prelude::*;
@@ -35,9 +35,9 @@ const WORKLOADS: usize = 3;
 const WIDGET: usize = 2;
 
 struct Cluster {
-    pods: Resource<DisruptionController, PodView>,
-    pdbs: Resource<DisruptionController, PdbView>,
-    replica_sets: Resource<DisruptionController, WorkloadView>,
+    pods: SimResource<DisruptionController, PodView>,
+    pdbs: SimResource<DisruptionController, PdbView>,
+    replica_sets: SimResource<DisruptionController, WorkloadView>,
     /// How many pods the widget wants, while it exists.
     widget: Option<i64>,
     /// How far our clock is ahead of the API server's, in seconds.
@@ -149,9 +149,9 @@ fn any_action() -> impl Strategy<Value = Act> {
 impl Cluster {
     fn new() -> Self {
         Self {
-            pods: Resource::new(|stores: &mut Stores| &mut stores.pods),
-            pdbs: Resource::new(|stores: &mut Stores| &mut stores.pdbs),
-            replica_sets: Resource::new(|stores: &mut Stores| stores.workloads_of(Builtin::ReplicaSet)),
+            pods: SimResource::new(|stores: &mut Stores| &mut stores.pods),
+            pdbs: SimResource::new(|stores: &mut Stores| &mut stores.pdbs),
+            replica_sets: SimResource::new(|stores: &mut Stores| stores.workloads_of(Builtin::ReplicaSet)),
             widget: None,
             ahead: 0,
             early: None,
@@ -518,10 +518,10 @@ impl Model for Cluster {
         if let Some(early) = &self.early {
             return Err(early.clone());
         }
-        for Object { view, .. } in self.pdbs.objects().values() {
+        for SimObject { view, .. } in self.pdbs.objects().values() {
             self.check_pdb(view)?;
         }
-        for Object { view, .. } in self.pods.objects().values() {
+        for SimObject { view, .. } in self.pods.objects().values() {
             if view.target.is_some() && !view.deleting {
                 return Err(format!("{} is still to go", view.key));
             }

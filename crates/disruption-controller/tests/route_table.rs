@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
-use disruption_controller::decide::{Numbers, Write};
+use disruption_controller::decide::{Numbers, StatusPatch};
 use disruption_controller::labels::Labels;
 use disruption_controller::route::{counts_alike, pdb_wakes, repeats, undoes, urgency};
 use disruption_controller::selector::Selector;
@@ -169,8 +169,8 @@ fn an_eviction_undoes_nothing(#[case] change: fn(&mut Status), #[case] undone: b
     assert_eq!(undoes(&ours(), &now), undone);
 }
 
-fn write(numbers: Option<Numbers>) -> Write {
-    Write {
+fn write(numbers: Option<Numbers>) -> StatusPatch {
+    StatusPatch {
         pdb: Arc::new(pdb()),
         current: numbers.map_or(0, |numbers| numbers.current),
         numbers,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use controller_core::clock::Clock;
 use serde_json::Value;
 use testkit::embedded::{Loopback, Resource, Server};
-use testkit::real::{Usage, eventually};
+use testkit::real::{ProcessUsage, eventually};
 
 use crate::replica::Replica;
 
@@ -81,7 +81,7 @@ impl Beside {
     }
 
     /// Returns and prints the process's usage after a rest.
-    pub async fn usage_at_rest(&self, what: &str) -> Usage {
+    pub async fn usage_at_rest(&self, what: &str) -> ProcessUsage {
         self.clock.sleep(REST).await;
         let usage = self.replica.process.usage().unwrap();
         println!("{what}: {}", shown(usage));
@@ -90,7 +90,7 @@ impl Beside {
 
     /// Fails if the process uses `state` bytes of memory or more, or more than a little CPU at rest. Returns its usage
     /// before that.
-    pub async fn assert_small(&self, what: &str, state: u64) -> Usage {
+    pub async fn assert_small(&self, what: &str, state: u64) -> ProcessUsage {
         let before = self.usage_at_rest(what).await;
         let after = self.usage_at_rest("at rest").await;
         assert!(after.rss < state, "{}", shown(after));
@@ -101,7 +101,7 @@ impl Beside {
 }
 
 /// The usage of a process, for printing.
-fn shown(usage: Usage) -> String {
+fn shown(usage: ProcessUsage) -> String {
     format!(
         "RSS {} MiB, peak {} MiB, {:.1?} of CPU",
         usage.rss >> 20,

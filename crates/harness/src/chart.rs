@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use testkit::embedded::{Server, User};
 use testkit::real::ControlPlane;
 
-use crate::permissions::{Permission, until_in_force};
+use crate::permissions::{GrantedPermission, until_in_force};
 use crate::policies::{self, until_limited};
 use crate::real::create;
 
@@ -117,9 +117,12 @@ impl Chart {
     }
 
     /// All permissions that the chart grants, including those on the Lease.
-    pub fn permissions(self) -> Vec<Permission> {
-        let mut permissions = Permission::of_rules(&self.rules(), None);
-        permissions.extend(Permission::of_rules(&self.rules_of("Role"), Some(NAMESPACE)));
+    pub fn permissions(self) -> Vec<GrantedPermission> {
+        let mut permissions = GrantedPermission::of_rules(&self.rules(), None);
+        permissions.extend(GrantedPermission::of_rules(
+            &self.rules_of("Role"),
+            Some(NAMESPACE),
+        ));
         permissions
     }
 

@@ -18,7 +18,7 @@ use testkit::history::{
 
 use crate::objects;
 use crate::past::{Ends, prompt, settled, state};
-use crate::process::{ConfigOf, Run, Start, run_of};
+use crate::process::{ConfigOf, RunController, Start, run_of};
 
 /// Number of seeds that a test run tries; `$FAULT_SEEDS` sets others.
 const SEEDS: u64 = 50;
@@ -84,7 +84,7 @@ pub trait Scene: Default + Send + 'static {
 
 /// The histories of a scene, with its controller or with a controller that has a bug.
 pub struct Histories<S: Scene> {
-    run: Run<ConfigOf<S::App>>,
+    run: RunController<ConfigOf<S::App>>,
     scene: Arc<Mutex<S>>,
 }
 
@@ -153,7 +153,7 @@ impl<S: Scene> Histories<S> {
     }
 
     /// With a controller that `run` runs.
-    pub fn of(run: Run<ConfigOf<S::App>>) -> Self {
+    pub fn of(run: RunController<ConfigOf<S::App>>) -> Self {
         Self {
             run,
             scene: Arc::default(),

@@ -53,7 +53,7 @@ pub mod surface;
 pub mod upgrades;
 pub mod world;
 
-pub use process::{ConfigOf, Ran, Run, Running, Start, run_of};
+pub use process::{ConfigOf, Ran, RunController, Running, Start, run_of};
 pub use replica::{Pulse, QUICK_LEASE, Replica, SOON, soon};
 
 /// Selects `all` in [`long_or_short`].

@@ -13,7 +13,7 @@ use crate::sim::START;
 
 /// The rules' final verdict on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum FinalFate {
     /// Never due.
     Lives,
     /// Due for good.
@@ -23,7 +23,7 @@ pub enum Fate {
     MayGo(i64),
 }
 
-impl Fate {
+impl FinalFate {
     /// The fate of an object that was overdue for this many milliseconds, if it was due: [`i64::MAX`] is for ever.
     pub const fn of(overdue: Option<i64>) -> Self {
         match overdue {
@@ -35,7 +35,7 @@ impl Fate {
 }
 
 /// For each object by name: its fate, and whether it lives.
-pub type Ends = BTreeMap<String, (Fate, bool)>;
+pub type Ends = BTreeMap<String, (FinalFate, bool)>;
 
 /// The history of an object. Times are in milliseconds since the start.
 #[derive(Clone, Debug)]
@@ -120,7 +120,7 @@ impl<T: Clone> Pasts<T> {
         &self,
         server: &Server,
         resource: &'static Resource,
-        fate: impl Fn(&Past<T>) -> Fate,
+        fate: impl Fn(&Past<T>) -> FinalFate,
     ) -> Ends {
         let lives = |past: &Past<T>| {
             let found = objects::find(server, resource, &past.name);
@@ -160,8 +160,8 @@ pub fn second(server: &Server) -> i64 {
 pub(crate) fn settled(ends: &Ends) -> Result<(), String> {
     for (name, end) in ends {
         match end {
-            (Fate::Goes, true) => return Err(format!("{name} is still there")),
-            (Fate::Lives, false) => return Err(format!("{name} is gone")),
+            (FinalFate::Goes, true) => return Err(format!("{name} is still there")),
+            (FinalFate::Lives, false) => return Err(format!("{name} is gone")),
             _ => {}
         }
     }
@@ -172,7 +172,7 @@ pub(crate) fn settled(ends: &Ends) -> Result<(), String> {
 /// controller.
 pub(crate) fn state(ends: Ends) -> EndState {
     let told = |end| match end {
-        (Fate::MayGo(_), _) => "lives or is gone",
+        (FinalFate::MayGo(_), _) => "lives or is gone",
         (_, true) => "lives",
         (_, false) => "is gone",
     };
@@ -185,10 +185,10 @@ pub(crate) fn state(ends: Ends) -> EndState {
 pub(crate) fn prompt(ends: &Ends, within: i64) -> Result<(), String> {
     for (name, end) in ends {
         match *end {
-            (Fate::MayGo(overdue), true) if overdue > within => {
+            (FinalFate::MayGo(overdue), true) if overdue > within => {
                 return Err(format!("{name} was due for {overdue} ms and lives"));
             }
-            (Fate::MayGo(overdue), false) if overdue < -within => {
+            (FinalFate::MayGo(overdue), false) if overdue < -within => {
                 return Err(format!("{name} went {} ms early", -overdue));
             }
             _ => {}

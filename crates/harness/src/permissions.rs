@@ -20,7 +20,7 @@ const DISCOVERY: (&str, &str) = ("get", "");
 
 /// One verb on one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Permission {
+pub struct GrantedPermission {
     /// Such as `patch`.
     pub verb: String,
     /// API group; `*` for all groups.
@@ -33,7 +33,7 @@ pub struct Permission {
     namespace: Option<String>,
 }
 
-impl Permission {
+impl GrantedPermission {
     /// The permissions that a role's rules grant, in `namespace` or else in the whole cluster.
     pub(crate) fn of_rules(rules: &Value, namespace: Option<&str>) -> Vec<Self> {
         let words = |list: &Value| -> Vec<String> { serde_json::from_value(list.clone()).unwrap() };
@@ -85,14 +85,14 @@ impl Permission {
 pub(crate) async fn grant(control_plane: &ControlPlane, controller: &str, rules: Value) {
     let cluster_roles: Api<ClusterRole> = Api::all(control_plane.client());
     let mut role = cluster_roles.get(controller).await.unwrap();
-    let before = Permission::of_rules(&json!(role.rules.unwrap_or_default()), None);
-    let mut after = Permission::of_rules(&rules, None);
+    let before = GrantedPermission::of_rules(&json!(role.rules.unwrap_or_default()), None);
+    let mut after = GrantedPermission::of_rules(&rules, None);
     role.rules = serde_json::from_value(rules).unwrap();
     cluster_roles
         .replace(controller, &PostParams::default(), &role)
         .await
         .unwrap();
-    let taken: Vec<Permission> = before
+    let taken: Vec<GrantedPermission> = before
         .iter()
         .filter(|permission| !after.contains(permission))
         .cloned()
@@ -107,7 +107,7 @@ pub(crate) async fn grant(control_plane: &ControlPlane, controller: &str, rules:
 pub(crate) async fn until_in_force(
     control_plane: &ControlPlane,
     controller: &str,
-    permissions: &[Permission],
+    permissions: &[GrantedPermission],
     given: bool,
 ) {
     for permission in permissions {
@@ -120,7 +120,7 @@ pub(crate) async fn until_in_force(
     }
 }
 
-async fn allowed(control_plane: &ControlPlane, controller: &str, permission: &Permission) -> bool {
+async fn allowed(control_plane: &ControlPlane, controller: &str, permission: &GrantedPermission) -> bool {
     let reviews: Api<SubjectAccessReview> = Api::all(control_plane.client());
     let review = json!({"spec": {"user": user(controller), "resourceAttributes": permission.attributes()}});
     let review = serde_json::from_value(review).unwrap();
@@ -129,13 +129,18 @@ async fn allowed(control_plane: &ControlPlane, controller: &str, permission: &Pe
 }
 
 /// Waits until the audit log shows that the controller has used each of `permissions`.
-pub(crate) async fn until_used(control_plane: &ControlPlane, controller: &str, permissions: &[Permission]) {
+pub(crate) async fn until_used(
+    control_plane: &ControlPlane,
+    controller: &str,
+    permissions: &[GrantedPermission],
+) {
     let unused = || {
         let requests = requests_of(control_plane, controller);
         let logged = permissions
             .iter()
             .filter(|permission| !INSIDE.contains(&&*permission.resource));
-        let is_used = |permission: &Permission| requests.iter().any(|asked| permission.is_used_by(asked));
+        let is_used =
+            |permission: &GrantedPermission| requests.iter().any(|asked| permission.is_used_by(asked));
         logged
             .filter(|permission| !is_used(permission))
             .collect::<Vec<_>>()
@@ -175,7 +180,7 @@ pub fn refused(control_plane: &ControlPlane, controller: &str) -> Vec<Asked> {
 pub(crate) fn beyond(
     control_plane: &ControlPlane,
     controller: &str,
-    permissions: &[Permission],
+    permissions: &[GrantedPermission],
 ) -> Vec<Asked> {
     let mut requests = requests_of(control_plane, controller);
     requests.retain(|asked| !asked.is(DISCOVERY.0, DISCOVERY.1));

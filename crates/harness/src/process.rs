@@ -38,11 +38,11 @@ const LIFE: Duration = Duration::from_hours(2);
 /// The configuration of a controller.
 pub type ConfigOf<A> = <A as App>::Config;
 /// A controller's `run`.
-pub type Run<C> = Arc<dyn Fn(C, Env) -> Ran + Send + Sync>;
+pub type RunController<C> = Arc<dyn Fn(C, Env) -> Ran + Send + Sync>;
 pub type Ran = BoxFuture<'static, Result<(), Failure>>;
 
 /// What the binary of `A` runs.
-pub fn run_of<A: App + 'static>() -> Run<A::Config> {
+pub fn run_of<A: App + 'static>() -> RunController<A::Config> {
     Arc::new(|config, env| A::run(config, env).boxed())
 }
 
@@ -57,7 +57,7 @@ pub struct Start<C> {
     encoding: Option<Encoding>,
     /// Replaces the default, a year from the start.
     certified_until: Option<Timestamp>,
-    run: Run<C>,
+    run: RunController<C>,
 }
 
 /// A running process; dropping it kills the process.

@@ -30,7 +30,7 @@ const SEEDS: u64 = 200;
 const MOST_FAULTS: usize = 3;
 
 /// The API server's answer, or the error.
-pub type Answer = kube::Result<Response<Body>>;
+pub type HttpAnswer = kube::Result<Response<Body>>;
 
 /// Tests that a scene's histories find bugs: each with the bug, the seed, and a part of the failure's text.
 #[macro_export]
@@ -172,7 +172,7 @@ pub fn refused(mut env: Env, which: fn(&Parts) -> bool, code: StatusCode, reason
 /// Sends requests through `send`.
 pub fn sent<F>(mut env: Env, send: fn(Client, Parts, Vec<u8>) -> F) -> Env
 where
-    F: Future<Output = Answer> + Send + 'static,
+    F: Future<Output = HttpAnswer> + Send + 'static,
 {
     env.http = between(env.http.client(), send).into();
     env
@@ -221,7 +221,7 @@ where
     Client::new(service, namespace)
 }
 
-pub async fn send(client: &Client, head: Parts, body: Vec<u8>) -> Answer {
+pub async fn send(client: &Client, head: Parts, body: Vec<u8>) -> HttpAnswer {
     client.send(Request::from_parts(head, Body::from(body))).await
 }
 

@@ -10,7 +10,7 @@ use prometheus::{IntCounterVec, Opts, Registry};
 
 use crate::ResourceClaimController;
 use crate::decide::wants_claims;
-use crate::view::{ClaimView, ClaimantKind, ClaimantView, Origin};
+use crate::view::{ClaimOrigin, ClaimView, ClaimantKind, ClaimantView};
 
 /// A claim that is being deleted for longer counts as stuck.
 const STUCK_AFTER: SignedDuration = SignedDuration::from_mins(5);
@@ -79,9 +79,9 @@ pub fn register_claims(
             let mut by_state = BTreeMap::new();
             for claim in stores.claims.iter() {
                 let source = match claim.origin {
-                    Origin::User => "",
-                    Origin::Template => "resource_claim_template",
-                    Origin::Extended => "extended_resource",
+                    ClaimOrigin::User => "",
+                    ClaimOrigin::Template => "resource_claim_template",
+                    ClaimOrigin::Extended => "extended_resource",
                 };
                 let state = [truth(claim.allocated), truth(claim.admin_access), source];
                 *by_state.entry(state).or_default() += 1;

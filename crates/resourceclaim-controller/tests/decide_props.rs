@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use resourceclaim_controller::decide::{
-    Answer, Claimant, Gates, Group, MAX_BASE_LEN, Reservation, Seen, answer, base_name, claim_name,
-    reservation, statuses,
+    Claimant, EntryVerdict, Gates, Group, LiveClaim, MAX_BASE_LEN, Reservation, answer, base_name,
+    claim_name, reservation, statuses,
 };
 use resourceclaim_controller::view::{ClaimSource, ClaimStatus, ClaimView, ClaimantView, ConsumerKind};
 
@@ -118,9 +118,9 @@ proptest! {
         for _ in 0..8 {
             let known = World::of(taken.iter().map(|key| claim(&key.name)));
             let claimant = Claimant { view: &pod, group: Group::None };
-            let seen = if before.is_empty() { Seen::Unasked } else { Seen::Found(None) };
+            let seen = if before.is_empty() { LiveClaim::Unasked } else { LiveClaim::Found(None) };
             let answered = answer(&claimant, &pod.entries[0], &known, Gates::default(), seen);
-            let Answer::Create(create) = answered else { panic!("{answered:?}") };
+            let EntryVerdict::Create(create) = answered else { panic!("{answered:?}") };
             let name = create.claim();
             prop_assert!(!before.contains(&name) && !taken.contains(&name), "{} after {:?}", name, before);
             let names = [(Arc::clone(&pod.entries[0].name), Arc::clone(&name.name))];

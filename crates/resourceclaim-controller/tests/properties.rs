@@ -16,7 +16,7 @@ use controller_core::controller::{Completed, Loop, Now, RequestOf};
 use controller_core::informer::View;
 use controller_core::meta::{ObjectKey, OwnerRef};
 use harness::encodings::assert_the_same_views;
-use harness::sim::{self, Model, Op, Resource, Sim, Watch};
+use harness::sim::{self, Model, Op, Sim, SimResource, Watch};
 use prometheus::Registry;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -42,13 +42,13 @@ const LATELY: usize = 60;
 /// The API server, as one process sees it.
 struct Cluster {
     server: Rc<RefCell<Server>>,
-    pods: Resource<ResourceClaimController, ClaimantView>,
+    pods: SimResource<ResourceClaimController, ClaimantView>,
     pods_seen: usize,
-    groups: Resource<ResourceClaimController, ClaimantView>,
+    groups: SimResource<ResourceClaimController, ClaimantView>,
     groups_seen: usize,
-    claims: Resource<ResourceClaimController, ClaimView>,
+    claims: SimResource<ResourceClaimController, ClaimView>,
     claims_seen: usize,
-    templates: Resource<ResourceClaimController, TemplateView>,
+    templates: SimResource<ResourceClaimController, TemplateView>,
 }
 
 #[derive(Clone, Debug)]
@@ -104,7 +104,7 @@ fn key_of(owner: &OwnerRef) -> ObjectKey {
 
 /// Shows the watch what the server has published about these names since.
 fn follow<V: View + Clone>(
-    resource: &mut Resource<ResourceClaimController, V>,
+    resource: &mut SimResource<ResourceClaimController, V>,
     seen: &mut usize,
     events: &[Event<V>],
     of: impl Fn(&ObjectKey) -> bool,
@@ -123,13 +123,13 @@ impl Cluster {
     fn of(server: &Rc<RefCell<Server>>) -> Self {
         let mut cluster = Self {
             server: Rc::clone(server),
-            pods: Resource::new(|stores: &mut Stores| &mut stores.pods),
+            pods: SimResource::new(|stores: &mut Stores| &mut stores.pods),
             pods_seen: 0,
-            groups: Resource::new(|stores: &mut Stores| &mut stores.groups),
+            groups: SimResource::new(|stores: &mut Stores| &mut stores.groups),
             groups_seen: 0,
-            claims: Resource::new(|stores: &mut Stores| &mut stores.claims),
+            claims: SimResource::new(|stores: &mut Stores| &mut stores.claims),
             claims_seen: 0,
-            templates: Resource::new(|stores: &mut Stores| &mut stores.templates),
+            templates: SimResource::new(|stores: &mut Stores| &mut stores.templates),
         };
         cluster.follow();
         cluster

@@ -14,7 +14,8 @@ use resourceclaim_controller::decide::Gates;
 use resourceclaim_controller::reconcile::Key;
 use resourceclaim_controller::route::{ClaimantWakes, Users, claim_wakes, claimant_wakes, is_deleted, users};
 use resourceclaim_controller::view::{
-    ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry, Origin,
+    ClaimOrigin, ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind,
+    Entry,
 };
 use rstest::rstest;
 
@@ -123,7 +124,7 @@ fn claim() -> ClaimView {
         finalizer: false,
         allocated: false,
         admin_access: false,
-        origin: Origin::User,
+        origin: ClaimOrigin::User,
     }
 }
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use controller_core::controller::{Completed, Effect, Limit, Loop, LoopEvent, Now};
 use controller_core::informer::View;
-use harness::sim::{NOW, Resource, Watch};
+use harness::sim::{NOW, SimResource, Watch};
 use prometheus::Registry;
 use resourceclaim_controller::config::Config;
 use resourceclaim_controller::decide::Gates;
@@ -47,8 +47,8 @@ impl Limit for OneByOne {
 /// A process, its watches and the API server.
 struct Rig {
     server: Server,
-    pods: (Resource<ResourceClaimController, ClaimantView>, usize),
-    claims: (Resource<ResourceClaimController, ClaimView>, usize),
+    pods: (SimResource<ResourceClaimController, ClaimantView>, usize),
+    claims: (SimResource<ResourceClaimController, ClaimView>, usize),
     event_loop: Loop<ResourceClaimController>,
     limit: OneByOne,
     now: Now,
@@ -64,7 +64,7 @@ fn on_cpu() -> Duration {
 }
 
 fn follow<V: View + Clone>(
-    (resource, seen): &mut (Resource<ResourceClaimController, V>, usize),
+    (resource, seen): &mut (SimResource<ResourceClaimController, V>, usize),
     events: &[Event<V>],
 ) {
     for event in &events[*seen..] {
@@ -81,9 +81,9 @@ impl Rig {
     fn new() -> Self {
         let mut server = Server::new(false);
         server.make_template("t");
-        let mut pods = Resource::new(|stores: &mut Stores| &mut stores.pods);
-        let mut claims = Resource::new(|stores: &mut Stores| &mut stores.claims);
-        let mut templates = Resource::new(|stores: &mut Stores| &mut stores.templates);
+        let mut pods = SimResource::new(|stores: &mut Stores| &mut stores.pods);
+        let mut claims = SimResource::new(|stores: &mut Stores| &mut stores.claims);
+        let mut templates = SimResource::new(|stores: &mut Stores| &mut stores.templates);
         for (key, template) in &server.templates {
             templates.put(TemplateView::clone(template), (&*key.name).into());
         }

@@ -10,8 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::TaintEvictionController;
 use crate::decide::{
-    Because, Judgement, Moment, Now, PendingEviction, Rules, Seen, Sight, Verdict, bound, clock_ahead, judge,
-    seen, used_tolerations,
+    Judgement, JudgementTime, KeepReason, Moment, PendingEviction, Rules, Sight, TaintStay, Verdict, bound,
+    clock_ahead, judge, seen, used_tolerations,
 };
 use crate::requests::{Answer, Query};
 use crate::view::{PodView, Taint, Toleration};
@@ -66,7 +66,7 @@ fn explanation(
         stay += 1;
         stay
     });
-    let judged_at = Now {
+    let judged_at = JudgementTime {
         ours: now,
         ahead: SignedDuration::ZERO,
         sight: Sight::none().regained(Timestamp::MIN),
@@ -84,7 +84,7 @@ fn explanation(
     let taints = taints
         .iter()
         .zip(used)
-        .map(|(Seen { taint, since: at, .. }, used)| {
+        .map(|(TaintStay { taint, since: at, .. }, used)| {
             let tolerated = toleration(pod, used);
             format!("taint {taint} {}: {tolerated}\n", since("there ", *at))
         });
@@ -114,11 +114,13 @@ fn toleration(pod: &PodView, used: Option<&Toleration>) -> String {
 
 fn outlook(verdict: &Verdict, now: Timestamp) -> String {
     match verdict {
-        Verdict::Keep(Because::BeingDeleted) => "leave it: it is being deleted".to_owned(),
-        Verdict::Keep(Because::Untainted) => {
+        Verdict::Keep(KeepReason::BeingDeleted) => "leave it: it is being deleted".to_owned(),
+        Verdict::Keep(KeepReason::Untainted) => {
             "leave it: its node has no NoExecute taint, or is gone".to_owned()
         }
-        Verdict::Keep(Because::ToleratesForEver) => "leave it: it tolerates every taint for ever".to_owned(),
+        Verdict::Keep(KeepReason::ToleratesForEver) => {
+            "leave it: it tolerates every taint for ever".to_owned()
+        }
         Verdict::Evict(PendingEviction { taint, deadline, .. }) if *deadline <= now => {
             format!("evict it now for {taint}: deadline {deadline}")
         }

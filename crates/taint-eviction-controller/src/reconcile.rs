@@ -25,7 +25,7 @@ use controller_core::meta::ObjectKey;
 use jiff::{SignedDuration, Timestamp};
 use prometheus::Registry;
 
-use crate::decide::{self, Eviction, Judgement, RETRIES, Seen, Verdict, clock_ahead};
+use crate::decide::{self, Eviction, Judgement, RETRIES, TaintStay, Verdict, clock_ahead};
 use crate::events::Event;
 use crate::requests::{Answer, Query, SERVES_FOR, Write};
 use crate::state::{Entry, State};
@@ -208,12 +208,12 @@ impl TaintEvictionController {
         &self,
         cx: &Context<'_, Self>,
         pod: &PodView,
-        taints: &[Seen],
+        taints: &[TaintStay],
         ahead: SignedDuration,
     ) -> Judgement {
         let Context { state, now, .. } = cx;
         let bound = decide::bound(pod, state.first_sight(pod, now.wall));
-        let now = decide::Now {
+        let now = decide::JudgementTime {
             ours: now.wall,
             ahead,
             sight: state.sight,
@@ -273,7 +273,7 @@ impl TaintEvictionController {
     /// Judges a pod by the taints on the API server, without remembering anything.
     fn judge_fresh(&self, cx: &Context<'_, Self>, pod: &PodView, reading: &Reply<Answer>) -> Verdict {
         let known = cx.state.taints.of(&pod.node);
-        let judge = |taints: &[Seen]| self.judge_on(cx, pod, taints, cx.state.ahead).verdict;
+        let judge = |taints: &[TaintStay]| self.judge_on(cx, pod, taints, cx.state.ahead).verdict;
         let Some(taints) = taints_of(reading) else {
             return judge(&known);
         };

@@ -18,7 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::TaintEvictionController;
 use crate::decide::{
-    self, Because, Judgement, PendingEviction, Rules, Sight, TaintMemory, Tolerated, Verdict,
+    self, Judgement, KeepReason, PendingEviction, Rules, Sight, TaintMemory, Tolerated, Verdict,
 };
 use crate::events::Event;
 use crate::reconcile::Key;
@@ -258,7 +258,7 @@ impl State {
                 out.requeue(Key::Evict(pod.key.clone()), Requeue::Cancel);
                 // An entry of another pod with this name does not count for this one (TE-6).
                 let was =
-                    was.filter(|was| was.uid == pod.uid && !was.done && because != Because::BeingDeleted);
+                    was.filter(|was| was.uid == pod.uid && !was.done && because != KeepReason::BeingDeleted);
                 if let Some(Entry { pending, .. }) = was {
                     out.record(Event::Kept(Arc::clone(pod), pending));
                 }

@@ -12,7 +12,8 @@ use jiff::{SignedDuration, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use taint_eviction_controller::decide::{
-    Because, Judgement, Now, Rules, Sight, TaintMemory, Tolerated, Verdict, bound, judge, used_tolerations,
+    Judgement, JudgementTime, KeepReason, Rules, Sight, TaintMemory, Tolerated, Verdict, bound, judge,
+    used_tolerations,
 };
 use taint_eviction_controller::state::State;
 use taint_eviction_controller::view::{Operator, PodView, Taint, Toleration};
@@ -129,15 +130,15 @@ impl World {
         }
     }
 
-    fn now(&self) -> Now {
-        Now {
+    fn now(&self) -> JudgementTime {
+        JudgementTime {
             ours: at(self.seconds),
             ahead: SignedDuration::ZERO,
             sight: self.sight,
         }
     }
 
-    fn judgement(&self, now: &Now) -> Judgement {
+    fn judgement(&self, now: &JudgementTime) -> Judgement {
         let taints = self.state.of("n");
         judge(
             &self.pod,
@@ -216,7 +217,7 @@ proptest! {
             world.judge();
         }
         world.apply(0, Change::Taints(Vec::new()));
-        prop_assert_eq!(world.judge(), Verdict::Keep(Because::Untainted));
+        prop_assert_eq!(world.judge(), Verdict::Keep(KeepReason::Untainted));
     }
 
     #[test]
@@ -239,7 +240,7 @@ proptest! {
         let mut world = World::new();
         for (wait, change) in history {
             world.apply(wait, change);
-            let fast = Now { ahead: SignedDuration::from_secs(ahead), ..world.now() };
+            let fast = JudgementTime { ahead: SignedDuration::from_secs(ahead), ..world.now() };
             for now in [world.now(), fast] {
                 if let Verdict::Evict(pending) = world.judgement(&now).verdict {
                     prop_assert!(pending.at.is_none_or(|at| at >= pending.deadline));
@@ -266,7 +267,7 @@ proptest! {
         if let Verdict::Evict(pending) = world.judgement(&now).verdict
             && pending.is_due(now.ours)
         {
-            let later = Now { ours: at(world.seconds + later), ..now };
+            let later = JudgementTime { ours: at(world.seconds + later), ..now };
             let due = matches!(world.judgement(&later).verdict, Verdict::Evict(later_on) if later_on.is_due(later.ours));
             prop_assert!(due);
         }

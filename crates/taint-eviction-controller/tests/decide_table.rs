@@ -38,8 +38,8 @@ use controller_core::meta::{ObjectKey, Uid};
 use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use taint_eviction_controller::decide::{
-    Because, Judgement, Moment, Now, PendingEviction, Rules, Seen, Sight, TaintMemory, Tolerated, Verdict,
-    bound, clock_ahead, first_sight_counts, judge, retry_wait, since,
+    Judgement, JudgementTime, KeepReason, Moment, PendingEviction, Rules, Sight, TaintMemory, TaintStay,
+    Tolerated, Verdict, bound, clock_ahead, first_sight_counts, judge, retry_wait, since,
 };
 use taint_eviction_controller::view::{Operator, PodView, Taint, Toleration};
 
@@ -57,8 +57,8 @@ fn at(seconds: i64) -> Timestamp {
 }
 
 /// At `seconds` after noon, by clocks that agree, after we have seen for long.
-fn now(seconds: i64) -> Now {
-    Now {
+fn now(seconds: i64) -> JudgementTime {
+    JudgementTime {
         ours: at(seconds),
         ahead: SignedDuration::ZERO,
         sight: Sight::none().regained(Timestamp::MIN),
@@ -119,11 +119,11 @@ impl Story {
         self.state.observe(&"n".into(), taints, at(seconds));
     }
 
-    fn seen(&self) -> Arc<[Seen]> {
+    fn seen(&self) -> Arc<[TaintStay]> {
         self.state.of("n")
     }
 
-    fn judge(&mut self, pod: &PodView, now: &Now) -> Verdict {
+    fn judge(&mut self, pod: &PodView, now: &JudgementTime) -> Verdict {
         let bound = bound(pod, now.ours);
         let Judgement { verdict, remembered } =
             judge(pod, bound, &self.seen(), &self.remembered, now, &RULES);
@@ -140,7 +140,7 @@ impl Story {
     }
 
     /// When to act, in seconds after noon; none while that is not known.
-    fn acts(&mut self, pod: &PodView, now: &Now) -> Option<i64> {
+    fn acts(&mut self, pod: &PodView, now: &JudgementTime) -> Option<i64> {
         match self.judge(pod, now) {
             Verdict::Evict(pending) => pending.at.map(after_noon),
             Verdict::Keep(because) => panic!("kept: {because:?}"),
@@ -170,7 +170,7 @@ fn evicted(taint: Taint, deadline: i64) -> Verdict {
 #[case::no_toleration(&[], &["a"], evicted(taint("a"), 0))]
 #[case::another_taint_tolerated(&[tolerates("b", None)], &["a"], evicted(taint("a"), 0))]
 #[case::one_of_two_tolerated(&[tolerates("a", 100)], &["a", "b"], evicted(taint("b"), 0))]
-#[case::tolerated_for_ever(&[tolerates("a", None)], &["a"], Verdict::Keep(Because::ToleratesForEver))]
+#[case::tolerated_for_ever(&[tolerates("a", None)], &["a"], Verdict::Keep(KeepReason::ToleratesForEver))]
 #[case::tolerated_for_a_time(&[tolerates("a", 100)], &["a"], evicted(taint("a"), 100))]
 #[case::tolerated_for_no_time(&[tolerates("a", 0)], &["a"], evicted(taint("a"), 0))]
 #[case::tolerated_for_less_than_no_time(&[tolerates("a", i64::MIN)], &["a"], evicted(taint("a"), 0))]
@@ -195,7 +195,7 @@ fn a_pod_on_a_tainted_node_is_judged_by_its_tolerations(
 #[test]
 fn no_taint_never_evicts() {
     let verdict = with_taints(&[]).judge(&pod([]), &now(1_000_000));
-    assert_eq!(verdict, Verdict::Keep(Because::Untainted));
+    assert_eq!(verdict, Verdict::Keep(KeepReason::Untainted));
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn a_pod_that_is_being_deleted_is_left_alone() {
         ..pod([])
     };
     let verdict = with_taints(&[taint("a")]).judge(&deleting, &now(0));
-    assert_eq!(verdict, Verdict::Keep(Because::BeingDeleted));
+    assert_eq!(verdict, Verdict::Keep(KeepReason::BeingDeleted));
 }
 
 #[rstest]
@@ -406,13 +406,16 @@ fn a_node_that_is_gone_has_no_taints() {
     assert!(story.state.is_tainted("n"));
     story.state.forget("n");
     assert!(!story.state.is_tainted("n"));
-    assert_eq!(story.judge(&pod([]), &now(0)), Verdict::Keep(Because::Untainted));
+    assert_eq!(
+        story.judge(&pod([]), &now(0)),
+        Verdict::Keep(KeepReason::Untainted)
+    );
 }
 
 /// Blind from 10 s to 100 s after noon.
-fn back_at_100(seconds: i64) -> Now {
+fn back_at_100(seconds: i64) -> JudgementTime {
     let sight = Sight::none().regained(Timestamp::MIN);
-    Now {
+    JudgementTime {
         sight: sight.lost(at(10), &RULES).regained(at(100)),
         ..now(seconds)
     }
@@ -433,7 +436,7 @@ fn a_deadline_that_passed_while_we_were_blind_acts_after_a_grace(
 
 #[test]
 fn while_we_are_blind_only_what_nothing_tolerates_acts() {
-    let blind = Now {
+    let blind = JudgementTime {
         sight: Sight::none().regained(Timestamp::MIN).lost(at(10), &RULES),
         ..now(50)
     };
@@ -448,7 +451,7 @@ fn a_blindness_that_comes_back_within_the_grace_is_the_same() {
     let sight = Sight::none().regained(Timestamp::MIN).lost(at(10), &RULES);
     let again = sight.regained(at(100)).lost(at(129), &RULES).regained(at(200));
     let pod = pod([tolerates("a", 20)]);
-    let seen = |sight| Now { sight, ..now(200) };
+    let seen = |sight| JudgementTime { sight, ..now(200) };
     assert_eq!(with_taints(&[taint("a")]).acts(&pod, &seen(again)), Some(220));
     let another = sight.regained(at(100)).lost(at(130), &RULES).regained(at(200));
     assert_eq!(with_taints(&[taint("a")]).acts(&pod, &seen(another)), Some(20));
@@ -469,7 +472,7 @@ fn a_clock_counts_as_ahead_from_more_than_a_second(#[case] ahead: i64, #[case] e
 #[test]
 fn a_fast_clock_evicts_nobody_early() {
     const HOUR: i64 = 3600;
-    let fast = Now {
+    let fast = JudgementTime {
         ahead: SignedDuration::from_secs(HOUR),
         ..now(HOUR)
     };
@@ -486,7 +489,7 @@ fn a_fast_clock_evicts_nobody_early() {
         bound: Some(at(100)),
         ..pod([tolerates("a", 20)])
     };
-    let at_100 = Now {
+    let at_100 = JudgementTime {
         ours: at(HOUR + 100),
         ..fast
     };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use controller_core::controller::{Controller, Loop, LoopEvent, Notification};
 use controller_core::meta::{ObjectKey, Uid};
-use harness::sim::{NOW, NoPermits, Resource, START, Watch};
+use harness::sim::{NOW, NoPermits, START, SimResource, Watch};
 use prometheus::Registry;
 use rstest::rstest;
 use taint_eviction_controller::config::Config;
@@ -26,12 +26,12 @@ fn pod(name: &str) -> PodView {
     }
 }
 
-type Watched<V> = Resource<TaintEvictionController, V>;
+type Watched<V> = SimResource<TaintEvictionController, V>;
 
 fn resources() -> (Watched<PodView>, Watched<NodeView>) {
     (
-        Resource::new(|stores: &mut Stores| &mut stores.pods),
-        Resource::new(|stores: &mut Stores| &mut stores.nodes),
+        SimResource::new(|stores: &mut Stores| &mut stores.pods),
+        SimResource::new(|stores: &mut Stores| &mut stores.nodes),
     )
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use controller_core::controller::{Accepted, Completed, Loop, Now, RequestOf};
 use controller_core::meta::{ObjectKey, Uid};
 use harness::encodings::assert_the_same_views;
-use harness::sim::{self, Model, Object, Resource, Watch};
+use harness::sim::{self, Model, SimObject, SimResource, Watch};
 use jiff::Timestamp;
 use prometheus::Registry;
 use proptest::prelude::*;
@@ -29,9 +29,9 @@ const TAINTS: [&str; 3] = [
 ];
 
 struct Cluster {
-    pods: Resource<TaintEvictionController, PodView>,
+    pods: SimResource<TaintEvictionController, PodView>,
     /// Only nodes with taints are shown.
-    nodes: Resource<TaintEvictionController, NodeView>,
+    nodes: SimResource<TaintEvictionController, NodeView>,
     taints: BTreeMap<usize, Vec<Taint>>,
     uids: u64,
 }
@@ -115,8 +115,8 @@ fn any_action() -> impl Strategy<Value = Act> {
 impl Cluster {
     fn new() -> Self {
         Self {
-            pods: Resource::new(|stores: &mut Stores| &mut stores.pods),
-            nodes: Resource::new(|stores: &mut Stores| &mut stores.nodes),
+            pods: SimResource::new(|stores: &mut Stores| &mut stores.pods),
+            nodes: SimResource::new(|stores: &mut Stores| &mut stores.nodes),
             taints: BTreeMap::new(),
             uids: 0,
         }
@@ -276,7 +276,7 @@ impl Model for Cluster {
     }
 
     fn check(&self, _: &Loop<TaintEvictionController>, _: Now) -> Result<(), String> {
-        for Object { view, .. } in self.pods.objects().values() {
+        for SimObject { view, .. } in self.pods.objects().values() {
             let number = (0..NODES).find(|number| node(*number) == view.node);
             let is_tainted = number
                 .and_then(|number| self.taints.get(&number))

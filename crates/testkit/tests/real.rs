@@ -10,7 +10,9 @@ use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use testkit::real::{self, AuditLevel, ControlPlane, Error, Options, Stop, Usage, User, eventually};
+use testkit::real::{
+    self, AuditLevel, ControlPlane, Error, Options, ProcessUsage, Stop, TokenUser, eventually,
+};
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -62,7 +64,7 @@ async fn a_started_control_plane_serves_the_administrator() {
 #[tokio::test]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn users_and_service_accounts_have_the_permissions_they_are_given() {
-    let alice = User::new("alice");
+    let alice = TokenUser::new("alice");
     let control_plane = start(Options {
         users: vec![alice.clone()],
         ..Options::default()
@@ -115,7 +117,7 @@ async fn a_stopped_api_server_comes_back_with_its_data() {
         let pid = control_plane.api_server().unwrap().pid();
         control_plane.stop_api_server(how).await.unwrap();
         assert!(control_plane.api_server().is_none());
-        assert!(Usage::of(pid).is_err());
+        assert!(ProcessUsage::of(pid).is_err());
         assert!(nodes.get("n1").await.is_err());
 
         control_plane.start_api_server().await.unwrap();
@@ -244,7 +246,7 @@ fn nothing_is_left_of_a_test_that_panicked() {
             ];
             let dir = control_plane.kubeconfig().parent().unwrap().to_owned();
             assert!(dir.exists());
-            assert!(pids.iter().all(|pid| Usage::of(*pid).is_ok()));
+            assert!(pids.iter().all(|pid| ProcessUsage::of(*pid).is_ok()));
             report.send((pids, dir)).unwrap();
             panic!("expected by this test");
         });
@@ -253,6 +255,6 @@ fn nothing_is_left_of_a_test_that_panicked() {
     let (pids, dir) = left.recv().unwrap();
     assert!(!dir.exists());
     for pid in pids {
-        assert!(Usage::of(pid).is_err(), "{pid} still runs");
+        assert!(ProcessUsage::of(pid).is_err(), "{pid} still runs");
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use http_body_util::BodyExt;
 use testkit::embedded::Server;
-use testkit::real::Usage;
+use testkit::real::ProcessUsage;
 use tokio::net::TcpStream;
 
 const NODES: usize = 5_000;
@@ -89,7 +89,7 @@ async fn the_largest_cluster_fits_into_memory_and_is_served() {
     server.seed_nodes(NODES);
     server.seed_pods(PODS);
     let took = started.elapsed();
-    let Usage { rss, cpu, .. } = Usage::of(me).unwrap();
+    let ProcessUsage { rss, cpu, .. } = ProcessUsage::of(me).unwrap();
     println!(
         "seeded {NODES} nodes and {PODS} pods in {took:.1?} ({cpu:.1?} of CPU), {} MiB",
         rss >> 20
@@ -113,7 +113,7 @@ async fn the_largest_cluster_fits_into_memory_and_is_served() {
         stream.bytes >> 20,
         stream.took
     );
-    let peak = Usage::of(me).unwrap().peak_rss;
+    let peak = ProcessUsage::of(me).unwrap().peak_rss;
     println!("at most {} MiB", peak >> 20);
 
     assert_eq!((list.objects, stream.objects), (PODS, PODS));

@@ -22,9 +22,9 @@ use crate::view::{Finish, JobView};
 
 /// What the state of a Job means at some moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Judgement {
+pub enum JobJudgement {
     /// Nothing to do (TAF-2).
-    LeftAlone(Because),
+    LeftAlone(LeaveReason),
     /// The Job has finished, but its condition does not say when (TAF-8).
     Undated,
     /// The Job expires later (TAF-3).
@@ -39,7 +39,7 @@ pub enum Judgement {
 
 /// Why a Job is left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Because {
+pub enum LeaveReason {
     /// `spec.ttlSecondsAfterFinished` is not set.
     NoTtl,
     /// Neither `Complete` nor `Failed` is `True`.
@@ -50,7 +50,7 @@ pub enum Because {
 
 /// What to do with a Job whose ttl has passed by our clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Plan {
+pub enum ExpiryPlan {
     /// Nothing until the Job changes.
     Leave,
     /// Our clock is ahead of the API server's: judge the Job again.
@@ -81,22 +81,22 @@ pub fn expiry(finish: Timestamp, ttl_seconds: i32) -> Timestamp {
     finish.checked_add(ttl).unwrap_or(extreme)
 }
 
-pub fn judge(job: &JobView, now: Timestamp) -> Judgement {
+pub fn judge(job: &JobView, now: Timestamp) -> JobJudgement {
     if job.deleting {
-        return Judgement::LeftAlone(Because::BeingDeleted);
+        return JobJudgement::LeftAlone(LeaveReason::BeingDeleted);
     }
     let Some(ttl_seconds) = job.ttl_seconds else {
-        return Judgement::LeftAlone(Because::NoTtl);
+        return JobJudgement::LeftAlone(LeaveReason::NoTtl);
     };
     match job.finish {
-        None => Judgement::LeftAlone(Because::NotFinished),
-        Some(Finish::Undated) => Judgement::Undated,
+        None => JobJudgement::LeftAlone(LeaveReason::NotFinished),
+        Some(Finish::Undated) => JobJudgement::Undated,
         Some(Finish::At(finish)) => {
             let expiry = expiry(finish, ttl_seconds);
             if now < expiry {
-                Judgement::Waits { finish, expiry }
+                JobJudgement::Waits { finish, expiry }
             } else {
-                Judgement::Expired { finish, expiry }
+                JobJudgement::Expired { finish, expiry }
             }
         }
     }
@@ -111,13 +111,13 @@ pub fn slower_clock(ours: Timestamp, servers: Option<Timestamp>) -> Timestamp {
 }
 
 /// What to do with a Job at `now`, a time of the slower clock.
-pub fn plan(job: &JobView, now: Timestamp) -> Plan {
+pub fn plan(job: &JobView, now: Timestamp) -> ExpiryPlan {
     match judge(job, now) {
-        Judgement::LeftAlone(_) | Judgement::Undated => Plan::Leave,
-        Judgement::Waits { expiry, .. } => Plan::LookAgain {
+        JobJudgement::LeftAlone(_) | JobJudgement::Undated => ExpiryPlan::Leave,
+        JobJudgement::Waits { expiry, .. } => ExpiryPlan::LookAgain {
             after: Duration::try_from(expiry.duration_since(now)).unwrap_or(Duration::ZERO),
         },
-        Judgement::Expired { finish, expiry } => Plan::Delete(Deletion {
+        JobJudgement::Expired { finish, expiry } => ExpiryPlan::Delete(Deletion {
             job: job.key.clone(),
             uid: job.uid.clone(),
             version: Arc::clone(&job.version),

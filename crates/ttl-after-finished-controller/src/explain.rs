@@ -5,7 +5,7 @@ use controller_core::meta::ObjectKey;
 use controller_core::runtime::Explanation;
 
 use crate::TtlAfterFinishedController;
-use crate::decide::{Because, Judgement, judge, slower_clock};
+use crate::decide::{JobJudgement, LeaveReason, judge, slower_clock};
 use crate::requests::{Answer, Query};
 use crate::view::JobView;
 
@@ -36,19 +36,21 @@ fn explanation(job: &JobView, reply: &Reply<Answer>) -> String {
         ahead => format!("this machine's clock is {ahead:#} ahead of the API server's, whose time counts\n"),
     };
     let verdict = match judge(job, now) {
-        Judgement::LeftAlone(Because::NoTtl) => "would leave it: it has no ttl".to_owned(),
-        Judgement::LeftAlone(Because::NotFinished) => {
+        JobJudgement::LeftAlone(LeaveReason::NoTtl) => "would leave it: it has no ttl".to_owned(),
+        JobJudgement::LeftAlone(LeaveReason::NotFinished) => {
             "would leave it: it has not finished (no condition Complete or Failed is True)".to_owned()
         }
-        Judgement::LeftAlone(Because::BeingDeleted) => {
+        JobJudgement::LeftAlone(LeaveReason::BeingDeleted) => {
             "would leave it: it is being deleted, and may wait for finalizers".to_owned()
         }
-        Judgement::Undated => "would leave it: its finished condition has no lastTransitionTime".to_owned(),
-        Judgement::Waits { finish, expiry } => {
+        JobJudgement::Undated => {
+            "would leave it: its finished condition has no lastTransitionTime".to_owned()
+        }
+        JobJudgement::Waits { finish, expiry } => {
             let left = expiry.duration_since(now);
             format!("finished at {finish}, expires at {expiry}: would delete it in {left:#}")
         }
-        Judgement::Expired { finish, expiry } => {
+        JobJudgement::Expired { finish, expiry } => {
             format!("finished at {finish}, expired at {expiry}: would delete it now")
         }
     };

@@ -23,7 +23,7 @@ use controller_core::informer::Store;
 use controller_core::meta::ObjectKey;
 use prometheus::Registry;
 
-use crate::decide::{Deletion, Judgement, Plan, judge, plan, slower_clock};
+use crate::decide::{Deletion, ExpiryPlan, JobJudgement, judge, plan, slower_clock};
 use crate::events::{Event, Remark};
 use crate::requests::Query;
 use crate::state::{self, State};
@@ -67,17 +67,17 @@ impl Controller for TtlAfterFinishedController {
             return done(cx, key, None, Requeue::Cancel);
         };
         match judge(&job, now) {
-            Judgement::LeftAlone(_) => done(cx, key, None, Requeue::Cancel),
-            Judgement::Undated => {
+            JobJudgement::LeftAlone(_) => done(cx, key, None, Requeue::Cancel),
+            JobJudgement::Undated => {
                 let undated = Remark::Undated(key.clone(), job.uid.clone());
                 done(cx, key, Some(undated), Requeue::Cancel)
             }
-            Judgement::Waits { finish, expiry } => {
+            JobJudgement::Waits { finish, expiry } => {
                 let ahead = finish.duration_since(now);
                 let ahead = (finish > now).then(|| Remark::Ahead(key.clone(), ahead));
                 done(cx, key, ahead, Requeue::At(expiry))
             }
-            Judgement::Expired { .. } => next_of_expired(cx, &job),
+            JobJudgement::Expired { .. } => next_of_expired(cx, &job),
         }
     }
 
@@ -135,16 +135,16 @@ fn next_of_expired(
     let since = cx.now.uptime.saturating_sub(reply.asked.uptime);
     let now = saturating_add(then, since).min(ours);
     match plan(job, now) {
-        Plan::Leave => done(cx, key, None, Requeue::Cancel),
-        Plan::LookAgain { after } => {
+        ExpiryPlan::Leave => done(cx, key, None, Requeue::Cancel),
+        ExpiryPlan::LookAgain { after } => {
             let ahead = ours.duration_since(now);
             let skewed = (ahead > CLOCK_TOLERANCE).then(|| Remark::Skewed(key.clone(), ahead));
             done(cx, key, skewed, Requeue::At(saturating_add(ours, after)))
         }
-        Plan::Delete(deletion) if cx.pass.outcome(&deletion).is_some() => {
+        ExpiryPlan::Delete(deletion) if cx.pass.outcome(&deletion).is_some() => {
             done(cx, key, None, Requeue::Cancel)
         }
-        Plan::Delete(deletion) => Action::Write(vec![deletion]),
+        ExpiryPlan::Delete(deletion) => Action::Write(vec![deletion]),
     }
 }
 

@@ -8,7 +8,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use controller_core::informer::protobuf::{CONDITIONS, Kind, METADATA, Message};
+use controller_core::informer::protobuf::{CONDITIONS, FieldKind, METADATA, Message};
 use controller_core::informer::{DecodeError, Identity, View, Wire, time};
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::Timestamp;
@@ -46,9 +46,9 @@ const JOB: Message = &[
     (
         2,
         "spec",
-        Kind::Message(&[(8, "ttlSecondsAfterFinished", Kind::Int)]),
+        FieldKind::Message(&[(8, "ttlSecondsAfterFinished", FieldKind::Int)]),
     ),
-    (3, "status", Kind::Message(&[(1, "conditions", CONDITIONS)])),
+    (3, "status", FieldKind::Message(&[(1, "conditions", CONDITIONS)])),
 ];
 
 /// The decoded part of a Job.

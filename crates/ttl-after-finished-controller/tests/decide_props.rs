@@ -5,7 +5,7 @@ use controller_core::clock::saturating_add;
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
-use ttl_after_finished_controller::decide::{Judgement, Plan, expiry, judge, plan, slower_clock};
+use ttl_after_finished_controller::decide::{ExpiryPlan, JobJudgement, expiry, judge, plan, slower_clock};
 use ttl_after_finished_controller::view::{Finish, JobView};
 
 fn time() -> impl Strategy<Value = Timestamp> {
@@ -43,7 +43,7 @@ proptest! {
         servers in prop::option::of(time()),
     ) {
         let (ttl, finish) = (view.ttl_seconds, view.finish);
-        if let Plan::Delete(deletion) = plan(&view, slower_clock(ours, servers)) {
+        if let ExpiryPlan::Delete(deletion) = plan(&view, slower_clock(ours, servers)) {
             let Some((Finish::At(finish), ttl)) = finish.zip(ttl) else {
                 panic!("deleted without a finish or without a ttl");
             };
@@ -57,9 +57,9 @@ proptest! {
 
     #[test]
     fn once_expired_a_job_stays_expired(view in job(), now in time(), later in 0_i64..1_000_000) {
-        if let Judgement::Expired { .. } = judge(&view, now) {
+        if let JobJudgement::Expired { .. } = judge(&view, now) {
             let later = now.checked_add(SignedDuration::from_secs(later)).unwrap_or(Timestamp::MAX);
-            let still = matches!(judge(&view, later), Judgement::Expired { .. });
+            let still = matches!(judge(&view, later), JobJudgement::Expired { .. });
             prop_assert!(still);
         }
     }
@@ -71,9 +71,9 @@ proptest! {
 
     #[test]
     fn what_waits_is_due_at_its_expiry(view in job(), now in time()) {
-        if let Judgement::Waits { expiry, .. } = judge(&view, now) {
+        if let JobJudgement::Waits { expiry, .. } = judge(&view, now) {
             prop_assert!(expiry > now);
-            let due = matches!(judge(&view, expiry), Judgement::Expired { .. });
+            let due = matches!(judge(&view, expiry), JobJudgement::Expired { .. });
             prop_assert!(due);
         }
     }

@@ -19,7 +19,7 @@ use controller_core::meta::{ObjectKey, Uid};
 use jiff::Timestamp;
 use rstest::rstest;
 use ttl_after_finished_controller::decide::{
-    Because, Deletion, Judgement, Plan, expiry, judge, plan, slower_clock,
+    Deletion, ExpiryPlan, JobJudgement, LeaveReason, expiry, judge, plan, slower_clock,
 };
 use ttl_after_finished_controller::view::{Finish, JobView};
 
@@ -50,38 +50,38 @@ fn deleting(job: JobView) -> JobView {
 }
 
 #[rstest]
-#[case::not_finished(job(10, None), Judgement::LeftAlone(Because::NotFinished))]
-#[case::finished_without_a_ttl(job(None, finished("12:00:00")), Judgement::LeftAlone(Because::NoTtl))]
+#[case::not_finished(job(10, None), JobJudgement::LeftAlone(LeaveReason::NotFinished))]
+#[case::finished_without_a_ttl(job(None, finished("12:00:00")), JobJudgement::LeftAlone(LeaveReason::NoTtl))]
 #[case::being_deleted(
     deleting(job(0, finished("12:00:00"))),
-    Judgement::LeftAlone(Because::BeingDeleted)
+    JobJudgement::LeftAlone(LeaveReason::BeingDeleted)
 )]
-#[case::finished_nobody_knows_when(job(0, Finish::Undated), Judgement::Undated)]
+#[case::finished_nobody_knows_when(job(0, Finish::Undated), JobJudgement::Undated)]
 #[case::finished_now_with_ttl_0(
     job(0, finished("12:00:00")),
-    Judgement::Expired { finish: at("12:00:00"), expiry: at("12:00:00") }
+    JobJudgement::Expired { finish: at("12:00:00"), expiry: at("12:00:00") }
 )]
 #[case::finished_now_with_ttl_10(
     job(10, finished("12:00:00")),
-    Judgement::Waits { finish: at("12:00:00"), expiry: at("12:00:10") }
+    JobJudgement::Waits { finish: at("12:00:00"), expiry: at("12:00:10") }
 )]
 #[case::finished_10_s_ago_with_ttl_15(
     job(15, finished("11:59:50")),
-    Judgement::Waits { finish: at("11:59:50"), expiry: at("12:00:05") }
+    JobJudgement::Waits { finish: at("11:59:50"), expiry: at("12:00:05") }
 )]
 #[case::finished_10_s_ago_with_ttl_10(
     job(10, finished("11:59:50")),
-    Judgement::Expired { finish: at("11:59:50"), expiry: at("12:00:00") }
+    JobJudgement::Expired { finish: at("11:59:50"), expiry: at("12:00:00") }
 )]
 #[case::finished_long_ago(
     job(10, finished("09:00:00")),
-    Judgement::Expired { finish: at("09:00:00"), expiry: at("09:00:10") }
+    JobJudgement::Expired { finish: at("09:00:00"), expiry: at("09:00:10") }
 )]
 #[case::finished_in_the_future_with_ttl_0(
     job(0, finished("12:00:30")),
-    Judgement::Waits { finish: at("12:00:30"), expiry: at("12:00:30") }
+    JobJudgement::Waits { finish: at("12:00:30"), expiry: at("12:00:30") }
 )]
-fn a_job_is_judged_by_its_ttl_and_its_finish(#[case] job: JobView, #[case] expected: Judgement) {
+fn a_job_is_judged_by_its_ttl_and_its_finish(#[case] job: JobView, #[case] expected: JobJudgement) {
     assert_eq!(judge(&job, at("12:00:00")), expected);
 }
 
@@ -100,12 +100,12 @@ fn the_slower_clock_counts_when_it_is_more_than_a_second_behind(
 }
 
 #[rstest]
-#[case::it_expires_later_by_the_slower_clock(job(60, finished("11:59:50")), Plan::LookAgain { after: Duration::from_secs(50) })]
-#[case::without_a_ttl(job(None, finished("11:59:50")), Plan::Leave)]
-#[case::it_is_being_deleted(deleting(job(10, finished("11:59:50"))), Plan::Leave)]
-#[case::one_that_runs(job(10, None), Plan::Leave)]
-#[case::finished_nobody_knows_when(job(10, Finish::Undated), Plan::Leave)]
-fn only_what_has_expired_by_the_slower_clock_is_deleted(#[case] view: JobView, #[case] expected: Plan) {
+#[case::it_expires_later_by_the_slower_clock(job(60, finished("11:59:50")), ExpiryPlan::LookAgain { after: Duration::from_secs(50) })]
+#[case::without_a_ttl(job(None, finished("11:59:50")), ExpiryPlan::Leave)]
+#[case::it_is_being_deleted(deleting(job(10, finished("11:59:50"))), ExpiryPlan::Leave)]
+#[case::one_that_runs(job(10, None), ExpiryPlan::Leave)]
+#[case::finished_nobody_knows_when(job(10, Finish::Undated), ExpiryPlan::Leave)]
+fn only_what_has_expired_by_the_slower_clock_is_deleted(#[case] view: JobView, #[case] expected: ExpiryPlan) {
     assert_eq!(plan(&view, at("12:00:00")), expected);
 }
 
@@ -114,7 +114,7 @@ fn a_delete_is_of_just_the_state_that_was_judged() {
     let view = job(10, finished("11:59:50"));
     assert_eq!(
         plan(&view, at("12:00:00")),
-        Plan::Delete(Deletion {
+        ExpiryPlan::Delete(Deletion {
             job: ObjectKey::namespaced("ns", "job"),
             uid: Uid::from("uid"),
             version: "7".into(),

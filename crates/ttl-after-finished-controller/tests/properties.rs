@@ -8,13 +8,13 @@ use controller_core::api::CallFailed;
 use controller_core::controller::{Accepted, Completed, Loop, Now, RequestOf};
 use controller_core::meta::{ObjectKey, Uid};
 use harness::encodings::assert_the_same_views;
-use harness::sim::{self, Model, Op, Resource, Watch};
+use harness::sim::{self, Model, Op, SimResource, Watch};
 use jiff::SignedDuration;
 use prometheus::Registry;
 use proptest::prelude::*;
 use ttl_after_finished_controller::TtlAfterFinishedController;
 use ttl_after_finished_controller::config::Config;
-use ttl_after_finished_controller::decide::{Deletion, Judgement, judge};
+use ttl_after_finished_controller::decide::{Deletion, JobJudgement, judge};
 use ttl_after_finished_controller::requests::{Answer, Query};
 use ttl_after_finished_controller::state::State;
 use ttl_after_finished_controller::view::{Finish, JobView, JobWire};
@@ -26,7 +26,7 @@ const JOBS: usize = 3;
 struct Cluster {
     jobs: BTreeMap<ObjectKey, Job>,
     /// The watched Jobs: those that have a ttl and are not being deleted.
-    watched: Resource<TtlAfterFinishedController, JobView>,
+    watched: SimResource<TtlAfterFinishedController, JobView>,
     /// The newest version of all objects.
     version: u64,
     uids: u64,
@@ -72,7 +72,7 @@ impl Cluster {
     fn new() -> Self {
         let mut cluster = Self {
             jobs: BTreeMap::new(),
-            watched: Resource::new(|jobs| jobs),
+            watched: SimResource::new(|jobs| jobs),
             version: 0,
             uids: 0,
         };
@@ -133,7 +133,7 @@ impl Cluster {
         }
         let judgement = judge(&job.view, now.wall);
         assert!(
-            matches!(judgement, Judgement::Expired { .. }),
+            matches!(judgement, JobJudgement::Expired { .. }),
             "{} is deleted too early: {judgement:?}",
             deletion.job
         );
@@ -199,7 +199,7 @@ impl Model for Cluster {
 
     fn check(&self, _: &Loop<TtlAfterFinishedController>, now: Now) -> Result<(), String> {
         for Job { view, .. } in self.jobs.values() {
-            if let Judgement::Expired { .. } | Judgement::Waits { .. } = judge(view, now.wall) {
+            if let JobJudgement::Expired { .. } | JobJudgement::Waits { .. } = judge(view, now.wall) {
                 return Err(format!("{} is still there", view.key));
             }
         }

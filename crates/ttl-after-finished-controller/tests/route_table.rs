@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use controller_core::controller::{Controller, Loop, LoopEvent};
 use controller_core::meta::{ObjectKey, Uid};
-use harness::sim::{NOW, NoPermits, Resource, START, Watch};
+use harness::sim::{NOW, NoPermits, START, SimResource, Watch};
 use prometheus::Registry;
 use ttl_after_finished_controller::TtlAfterFinishedController;
 use ttl_after_finished_controller::config::Config;
@@ -13,13 +13,13 @@ use ttl_after_finished_controller::view::{Finish, JobView};
 
 /// A controller and the API server's Jobs.
 struct World {
-    jobs: Resource<TtlAfterFinishedController, JobView>,
+    jobs: SimResource<TtlAfterFinishedController, JobView>,
     event_loop: Loop<TtlAfterFinishedController>,
 }
 
 impl World {
     fn leading() -> Self {
-        let mut jobs = Resource::new(|jobs| jobs);
+        let mut jobs = SimResource::new(|jobs| jobs);
         let controller = TtlAfterFinishedController::new(&Config::default(), &Registry::new()).unwrap();
         jobs.restart();
         let event_loop = Loop::new(Arc::new(controller), [None], false);

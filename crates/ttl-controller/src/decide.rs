@@ -31,7 +31,7 @@ pub struct Step(usize);
 
 /// A write of one node's annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct AnnotationWrite {
     pub node: ObjectKey,
     /// The new value; `None` takes the annotation off (`--remove`).
     pub ttl_seconds: Option<i64>,
@@ -95,8 +95,8 @@ where
 }
 
 /// The write that gives the node `ttl_seconds`, or takes its annotation off; `None` if nothing differs.
-pub fn plan(node: &NodeView, ttl_seconds: Option<i64>) -> Option<Plan> {
-    (node.annotation != Annotation::of(ttl_seconds)).then(|| Plan {
+pub fn plan(node: &NodeView, ttl_seconds: Option<i64>) -> Option<AnnotationWrite> {
+    (node.annotation != Annotation::of(ttl_seconds)).then(|| AnnotationWrite {
         node: node.key.clone(),
         ttl_seconds,
         replaces: node.annotation.clone(),

@@ -4,7 +4,7 @@ use controller_core::events::{Event as Published, Recorder, reference};
 use controller_core::meta::Uid;
 use prometheus::IntCounter;
 
-use crate::decide::{Plan, Step};
+use crate::decide::{AnnotationWrite, Step};
 use crate::view::Annotation;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub enum Event {
     /// Another writer has undone a write of ours.
     Undone,
     /// This field manager keeps undoing this write to the node with this uid (CORE-17).
-    Rival(Plan, Uid, String),
+    Rival(AnnotationWrite, Uid, String),
     /// No node carries the annotation any more; the run took it off N nodes, or would have in a dry run (TTL-8).
     Removed(usize),
 }

@@ -19,7 +19,7 @@ use controller_core::meta::ObjectKey;
 use controller_core::rival::Pace;
 use prometheus::Registry;
 
-use crate::decide::{Plan, plan};
+use crate::decide::{AnnotationWrite, plan};
 use crate::events::Event;
 use crate::requests::{Answer, Query, listing};
 use crate::state::{self, State};
@@ -59,7 +59,7 @@ impl Controller for TtlController {
     type State = State;
     type Key = Key;
     type Query = Query;
-    type Write = Plan;
+    type Write = AnnotationWrite;
     type StateChange = StateChange;
     type Event = Event;
 
@@ -120,7 +120,7 @@ impl Controller for TtlController {
         }
     }
 
-    fn apply_to_cache(&self, plan: &Plan, mutation: &mut CacheWrite<'_, Self>) {
+    fn apply_to_cache(&self, plan: &AnnotationWrite, mutation: &mut CacheWrite<'_, Self>) {
         let shown = NodeView {
             key: plan.node.clone(),
             annotation: Annotation::of(plan.ttl_seconds),
@@ -167,7 +167,7 @@ impl TtlController {
         }
     }
 
-    fn learn_outcome(&self, cx: &mut ContextMut<'_, Self>, plan: &Plan, outcome: &Outcome) {
+    fn learn_outcome(&self, cx: &mut ContextMut<'_, Self>, plan: &AnnotationWrite, outcome: &Outcome) {
         let node = &plan.node;
         match outcome {
             Outcome::Failed(failed) if failed.is_gone() => cx.state.forget(node),

@@ -11,7 +11,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use kube::core::{ObjectList, PartialObjectMeta};
 use serde_json::json;
 
-use crate::decide::{OBJECT_TTL_ANNOTATION_KEY, Plan};
+use crate::decide::{AnnotationWrite, OBJECT_TTL_ANNOTATION_KEY};
 use crate::view::{Annotation, NodeView, NodeWire};
 use crate::{NAME, TtlController};
 
@@ -85,7 +85,7 @@ impl controller::Query for Query {
     }
 }
 
-impl controller::Write for Plan {
+impl controller::Write for AnnotationWrite {
     const PLANNED: &'static [&'static str] = &["annotate", "remove"];
 
     /// A strategic merge patch of the annotation alone.

@@ -13,7 +13,7 @@
 
 use controller_core::meta::ObjectKey;
 use rstest::rstest;
-use ttl_controller::decide::{Plan, Step, first_step, plan, step};
+use ttl_controller::decide::{AnnotationWrite, Step, first_step, plan, step};
 use ttl_controller::view::{Annotation, NodeView};
 
 fn at(number: usize) -> Step {
@@ -84,7 +84,7 @@ fn a_node_is_written_only_when_its_value_differs(#[case] annotation: Annotation,
     let written = plan(&node(annotation.clone()), Some(desired));
     assert_eq!(
         written,
-        Some(Plan {
+        Some(AnnotationWrite {
             node: ObjectKey::cluster("node-1"),
             ttl_seconds: Some(desired),
             replaces: annotation
@@ -163,7 +163,7 @@ fn a_standby_that_takes_over_keeps_what_it_counted_when_no_majority_speaks() {
 fn removal_takes_off_whatever_is_there(#[case] annotation: Annotation) {
     assert_eq!(
         plan(&node(annotation.clone()), None),
-        Some(Plan {
+        Some(AnnotationWrite {
             node: ObjectKey::cluster("node-1"),
             ttl_seconds: None,
             replaces: annotation

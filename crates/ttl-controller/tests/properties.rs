@@ -7,7 +7,7 @@ use controller_core::controller::{Accepted, Completed, Loop, LoopEvent, Now, Req
 use controller_core::informer::Page;
 use controller_core::meta::{ObjectKey, Uid};
 use harness::encodings::assert_the_same_views;
-use harness::sim::{self, Model, NOW, Op, Resource, Unlimited, Watch};
+use harness::sim::{self, Model, NOW, Op, SimResource, Unlimited, Watch};
 use prometheus::Registry;
 use proptest::prelude::*;
 use ttl_controller::TtlController;
@@ -23,7 +23,7 @@ use serde_json::json;
 const MOST_NODES: usize = 104;
 
 struct Cluster {
-    nodes: Resource<TtlController, NodeView>,
+    nodes: SimResource<TtlController, NodeView>,
     remove: bool,
     uids: u64,
 }
@@ -61,7 +61,7 @@ fn any_action() -> impl Strategy<Value = Act> {
 impl Cluster {
     fn of(count: usize, annotation: &Annotation, remove: bool) -> Self {
         let mut cluster = Self {
-            nodes: Resource::new(|nodes| nodes),
+            nodes: SimResource::new(|nodes| nodes),
             remove,
             uids: 0,
         };

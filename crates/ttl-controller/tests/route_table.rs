@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use controller_core::controller::{Loop, LoopEvent};
 use controller_core::meta::{ObjectKey, Uid};
-use harness::sim::{NOW, Resource, Unlimited, Watch};
+use harness::sim::{NOW, SimResource, Unlimited, Watch};
 use prometheus::Registry;
 use rstest::rstest;
 use ttl_controller::TtlController;
@@ -23,7 +23,7 @@ fn node(number: usize, annotation: Annotation) -> NodeView {
 
 /// Whether the node 1 and whether the node 2 is woken when node 1 is `new` after it was `old`, among `others` nodes.
 fn woken(others: usize, old: Option<Annotation>, new: Option<Annotation>) -> (bool, bool) {
-    let mut nodes = Resource::new(|nodes| nodes);
+    let mut nodes = SimResource::new(|nodes| nodes);
     for number in 2..others + 2 {
         nodes.put(node(number, Annotation::Seconds(0)), Uid::default());
     }
@@ -68,7 +68,7 @@ fn a_change_wakes(
 #[test]
 fn a_node_that_went_is_counted() {
     // 90 nodes carry 15, which is step 1; 89 are step 0.
-    let mut nodes = Resource::new(|nodes| nodes);
+    let mut nodes = SimResource::new(|nodes| nodes);
     for number in 0..90 {
         nodes.put(node(number, Annotation::Seconds(15)), Uid::default());
     }

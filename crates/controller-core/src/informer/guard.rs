@@ -272,7 +272,7 @@ mod tests {
 
     use super::*;
     use crate::informer::View;
-    use crate::informer::protobuf::{Kind, METADATA, Message, TEXTS_BY_NAME};
+    use crate::informer::protobuf::{FieldKind, METADATA, Message, TEXTS_BY_NAME};
 
     #[derive(Clone, Deserialize)]
     struct Strict {
@@ -295,7 +295,7 @@ mod tests {
     impl Wire for Strict {
         type View = Kept;
 
-        const MESSAGE: Option<Message> = Some(&[METADATA, (2, "spec", Kind::Int)]);
+        const MESSAGE: Option<Message> = Some(&[METADATA, (2, "spec", FieldKind::Int)]);
 
         fn into_view(self, object: Identity) -> Result<Kept, DecodeError> {
             Ok(Kept(object.key, self.spec))
@@ -365,9 +365,13 @@ mod tests {
         type View = Kept;
 
         const MESSAGE: Option<Message> = Some(&[
-            (1, "metadata", Kind::Message(&[(11, "labels", TEXTS_BY_NAME)])),
-            (2, "list", Kind::List(&Kind::TextPointer)),
-            (3, "port", Kind::IntOrString),
+            (
+                1,
+                "metadata",
+                FieldKind::Message(&[(11, "labels", TEXTS_BY_NAME)]),
+            ),
+            (2, "list", FieldKind::List(&FieldKind::TextPointer)),
+            (3, "port", FieldKind::IntOrString),
         ]);
 
         fn into_view(self, _: Identity) -> Result<Kept, DecodeError> {

@@ -11,7 +11,7 @@ use controller_core::controller::{
 };
 use controller_core::informer::{self, Freshness};
 use controller_core::meta::{ObjectKey, Uid};
-use harness::sim::{NOW, Resource, Watch, observed};
+use harness::sim::{NOW, SimResource, Watch, observed};
 
 use crate::dimmer::{Dimmer, Lamp};
 use crate::rig::{MS, Permits, SECOND, failed};
@@ -20,7 +20,7 @@ const NO_ANSWER: AnswerClass = AnswerClass::retry(true);
 const NOTHING: [u8; 0] = [];
 
 struct World {
-    lamps: Resource<Dimmer, Lamp>,
+    lamps: SimResource<Dimmer, Lamp>,
     event_loop: Loop<Dimmer>,
     now: Now,
     again: Option<Duration>,
@@ -31,7 +31,7 @@ pub(crate) fn lamp() -> ObjectKey {
     ObjectKey::namespaced("ns", "lamp")
 }
 
-fn started(lamps: &mut Resource<Dimmer, Lamp>, now: Now) -> Loop<Dimmer> {
+fn started(lamps: &mut SimResource<Dimmer, Lamp>, now: Now) -> Loop<Dimmer> {
     let mut event_loop = Loop::new(Arc::new(Dimmer), [None], false);
     lamps.restart();
     lamps.deliver(&mut event_loop, now);
@@ -44,7 +44,7 @@ impl World {
     /// One lamp with brightness 0 and this wanted brightness.
     fn with_lamp(wanted: u8) -> Self {
         let now = NOW;
-        let mut lamps = Resource::new(|lamps| lamps);
+        let mut lamps = SimResource::new(|lamps| lamps);
         let key = lamp();
         let shines = 0;
         lamps.put(Lamp { key, wanted, shines }, Uid::from("first"));

@@ -3,7 +3,7 @@
 use controller_core::controller::{Accepted, Completed, Loop, Now, RequestOf};
 use controller_core::informer::Versioned;
 use controller_core::meta::{ObjectKey, Uid};
-use harness::sim::{self, Model, Op, Resource, Watch};
+use harness::sim::{self, Model, Op, SimResource, Watch};
 use proptest::prelude::*;
 
 use crate::dimmer::{Dimmer, Lamp, Query};
@@ -11,7 +11,7 @@ use crate::dimmer::{Dimmer, Lamp, Query};
 const LAMPS: usize = 3;
 
 struct Room {
-    lamps: Resource<Dimmer, Lamp>,
+    lamps: SimResource<Dimmer, Lamp>,
     uids: u64,
 }
 
@@ -44,7 +44,7 @@ fn any_action() -> impl Strategy<Value = Act> {
 impl Room {
     fn new() -> Self {
         let mut room = Self {
-            lamps: Resource::new(|lamps| lamps),
+            lamps: SimResource::new(|lamps| lamps),
             uids: 0,
         };
         (0..LAMPS).for_each(|lamp| room.add(lamp, 2));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use controller_core::config::Encoding;
-use controller_core::informer::protobuf::{Kind, METADATA, Message};
+use controller_core::informer::protobuf::{FieldKind, METADATA, Message};
 use controller_core::informer::{DecodeError, Identity, ListWatch, Wire, intern};
 use futures::{StreamExt, stream};
 use http_body::Frame;
@@ -49,7 +49,7 @@ impl Wire for NodeWire {
         (
             2,
             "spec",
-            Kind::Message(&[(3, "providerID", Kind::Text), (5, "taints", TAINTS)]),
+            FieldKind::Message(&[(3, "providerID", FieldKind::Text), (5, "taints", TAINTS)]),
         ),
     ]);
 
@@ -62,7 +62,7 @@ impl Wire for NodeWire {
     }
 }
 
-const TAINTS: Kind = Kind::List(&Kind::Message(&[]));
+const TAINTS: FieldKind = FieldKind::List(&FieldKind::Message(&[]));
 
 struct World {
     server: Server,

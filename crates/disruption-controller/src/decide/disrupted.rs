@@ -21,7 +21,7 @@ const CONFIRM_AGAIN: Duration = Duration::from_secs(10);
 
 /// An entry of a budget's `disruptedPods`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct DisruptedPod {
     /// The name of the pod.
     pub name: Arc<str>,
     /// When its eviction was approved.
@@ -56,7 +56,7 @@ pub enum Fate {
 
 /// What the API server says of a pod whose time is over by our clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sight {
+pub enum LiveRead {
     /// No query was sent, or none was answered.
     Unread,
     /// The API server has no such pod, or one that is being deleted.
@@ -97,8 +97,8 @@ pub fn fate(pod: Option<&PodView>, seen: Option<&Uid>, since: Timestamp) -> Fate
 }
 
 /// The entries that are overdue at `now` although the cache still shows their pods. Those pods must be read first.
-pub fn overdue(entries: &mut [Entry], now: Timestamp) -> impl Iterator<Item = &mut Entry> {
-    let is_overdue = move |entry: &&mut Entry| {
+pub fn overdue(entries: &mut [DisruptedPod], now: Timestamp) -> impl Iterator<Item = &mut DisruptedPod> {
+    let is_overdue = move |entry: &&mut DisruptedPod| {
         matches!(entry.fate, Fate::Here { .. }) && now >= saturating_add(entry.since, DELETION_TIMEOUT)
     };
     entries.iter_mut().filter(is_overdue)
@@ -106,7 +106,7 @@ pub fn overdue(entries: &mut [Entry], now: Timestamp) -> impl Iterator<Item = &m
 
 /// The fate of an overdue entry, by a live read of its pod. A slow cache or a fast clock of ours must not drop an
 /// entry: that would allow one disruption too many.
-pub fn confirmed(entry: &Entry, sight: &Sight, now: Timestamp) -> Fate {
+pub fn confirmed(entry: &DisruptedPod, sight: &LiveRead, now: Timestamp) -> Fate {
     let Fate::Here { uid, healthy } = &entry.fate else {
         return entry.fate.clone();
     };
@@ -120,7 +120,7 @@ pub fn confirmed(entry: &Entry, sight: &Sight, now: Timestamp) -> Fate {
     }
 }
 
-impl Sight {
+impl LiveRead {
     /// The wait before the pod is read again; `None` if the API server has the pod with this `uid` at `ends` of its
     /// clock or later.
     pub fn read_again(&self, uid: &Uid, ends: Timestamp) -> Option<Duration> {
@@ -135,9 +135,9 @@ impl Sight {
 }
 
 /// Sums up `entries` at `now`.
-pub fn disrupted(entries: &[Entry], now: Timestamp) -> Disrupted {
+pub fn disrupted(entries: &[DisruptedPod], now: Timestamp) -> Disrupted {
     let mut sum = Disrupted::default();
-    for Entry { name, since, fate } in entries {
+    for DisruptedPod { name, since, fate } in entries {
         let ends = saturating_add(*since, DELETION_TIMEOUT);
         match fate {
             Fate::Here { healthy, .. } if now < ends => {

@@ -26,7 +26,7 @@ use jiff::Timestamp;
 
 pub use self::counts::{Counts, Owned};
 pub use self::demand::{Demand, demand};
-pub use self::disrupted::{Disrupted, Entry, Fate, Sight, confirmed, disrupted, fate, overdue};
+pub use self::disrupted::{Disrupted, DisruptedPod, Fate, LiveRead, confirmed, disrupted, fate, overdue};
 pub use self::expected::expected_pods;
 pub use self::failure::{Cause, SyncFailure};
 pub use self::scale::{Builtin, Reading, Scale, Scales, scale_of};
@@ -55,14 +55,14 @@ pub struct Situation {
     pub pdb: Arc<PdbView>,
     pub counts: Counts,
     /// The entries of its `disruptedPods`, with their fates.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<DisruptedPod>,
 }
 
 /// What to do about a budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// What to write; `None` if the status is right already.
-    pub plan: Option<Write>,
+    pub plan: Option<StatusPatch>,
     /// When to compute again without an event, by wall time.
     pub look_again: Option<Timestamp>,
     /// The numbers, or why there are none.
@@ -73,7 +73,7 @@ pub struct Decision {
 
 /// A strategic merge patch of one state of a budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Write {
+pub struct StatusPatch {
     /// The budget that was judged: the patch names its uid and resourceVersion.
     pub pdb: Arc<PdbView>,
     /// `currentHealthy`, which needs no scale; the Eviction API judges unready pods by it.
@@ -125,7 +125,7 @@ pub fn decide(
         1.. => (true, SUFFICIENT_PODS),
         _ => (false, INSUFFICIENT_PODS),
     };
-    let write = Write {
+    let write = StatusPatch {
         pdb: Arc::clone(pdb),
         current: numbers.current,
         numbers: Some(numbers),
@@ -154,7 +154,7 @@ fn fail_safe(
 ) -> Decision {
     let message = failure.to_string();
     let message = &message[..message.floor_char_boundary(MESSAGE_LENGTH)];
-    let write = Write {
+    let write = StatusPatch {
         pdb: Arc::clone(pdb),
         current: int32(current),
         numbers: None,
@@ -208,7 +208,7 @@ fn int32(number: i64) -> i32 {
     i32::try_from(number).unwrap_or(if number < 0 { i32::MIN } else { i32::MAX })
 }
 
-impl Write {
+impl StatusPatch {
     /// This write at `now`; `None` if the status is right already.
     fn unless_said(mut self, now: Timestamp) -> Option<Self> {
         if self.applied_to(&self.pdb, None) == *self.pdb {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::{Explanation, Workload};
-use crate::decide::{Demand, Numbers, Scale, Write};
+use crate::decide::{Demand, Numbers, Scale, StatusPatch};
 use crate::selector::Selector;
 use crate::view::{Amount, Condition, PdbView};
 
@@ -154,7 +154,7 @@ impl fmt::Display for Workload {
 }
 
 /// What a write changes, old and new.
-struct Changes<'a>(&'a Write);
+struct Changes<'a>(&'a StatusPatch);
 
 impl fmt::Display for Changes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

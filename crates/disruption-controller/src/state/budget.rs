@@ -8,8 +8,8 @@ use controller_core::controller::{Outcome, Priority};
 use controller_core::meta::Uid;
 use jiff::Timestamp;
 
-use crate::decide::{Counts, Decision, Fate, Write, fate};
-use crate::events::Seen;
+use crate::decide::{Counts, Decision, Fate, StatusPatch, fate};
+use crate::events::LastSync;
 use crate::route;
 use crate::view::{PdbView, PodView, Status};
 
@@ -32,7 +32,7 @@ pub(crate) struct Budget {
     /// The status that we wrote last.
     pub(crate) ours: Option<Status>,
     /// What the last computation saw, for events.
-    pub(crate) seen: Option<Seen>,
+    pub(crate) seen: Option<LastSync>,
 }
 
 /// A status write in flight.
@@ -77,7 +77,7 @@ impl Basis {
 }
 
 impl Budget {
-    pub(super) fn new(pdb: &Arc<PdbView>, seen: Option<Seen>) -> Self {
+    pub(super) fn new(pdb: &Arc<PdbView>, seen: Option<LastSync>) -> Self {
         Self {
             pdb: Arc::clone(pdb),
             counts: Counts::default(),
@@ -186,7 +186,7 @@ impl Budget {
     }
 
     /// Notes that this write is being sent.
-    pub(crate) fn sent(&mut self, write: &Write) {
+    pub(crate) fn sent(&mut self, write: &StatusPatch) {
         self.sending = Some(Sending {
             made: write.applied_to(&self.pdb, None),
             behind: self.behind.take(),
@@ -211,13 +211,13 @@ impl Budget {
     }
 
     /// Notes that nothing had to be written, and what was seen.
-    pub(crate) fn left(&mut self, seen: Seen) {
+    pub(crate) fn left(&mut self, seen: LastSync) {
         self.behind = None;
         self.seen = Some(seen);
     }
 
     /// True if [`left`](Self::left) with `seen` would change nothing.
-    pub(crate) fn is_left(&self, seen: &Seen) -> bool {
+    pub(crate) fn is_left(&self, seen: &LastSync) -> bool {
         self.behind.is_none() && self.seen.as_ref() == Some(seen)
     }
 }

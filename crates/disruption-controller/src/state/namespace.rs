@@ -8,7 +8,7 @@ use controller_core::meta::{ObjectKey, Uid};
 
 use super::budget::Budget;
 use super::{Changed, Woken};
-use crate::decide::{Counts, Entry};
+use crate::decide::{Counts, DisruptedPod};
 use crate::labels::Labels;
 use crate::route;
 use crate::selector::Selector;
@@ -39,10 +39,10 @@ impl Namespace {
     }
 
     /// The entries of a budget with their fates, in order.
-    pub(super) fn entries(&self, budget: &Budget) -> Vec<Entry> {
+    pub(super) fn entries(&self, budget: &Budget) -> Vec<DisruptedPod> {
         let entries = budget.pdb.status.disrupted_pods.iter();
         entries
-            .map(|(name, since)| Entry {
+            .map(|(name, since)| DisruptedPod {
                 name: Arc::clone(name),
                 since: *since,
                 fate: budget.fate(name, *since, self.pods.get(name)),

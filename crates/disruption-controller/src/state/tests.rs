@@ -8,7 +8,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::decide::{Decision, Fate, Numbers, Scales, Situation, Write, decide};
+use crate::decide::{Decision, Fate, Numbers, Scales, Situation, StatusPatch, decide};
 use crate::view::{PdbWire, PodWire};
 
 fn decoded<W: Wire>(object: &Value) -> Arc<W::View> {
@@ -47,7 +47,7 @@ fn decision(snapshot: &Situation) -> Decision {
     decide(snapshot, &Scales::default(), |_| None, now)
 }
 
-fn write(decision: &Decision) -> &Write {
+fn write(decision: &Decision) -> &StatusPatch {
     decision.plan.as_ref().unwrap()
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use disruption_controller::decide::{
-    Builtin, Decision, Demand, Reading, Scale, Scales, Situation, Write, decide, demand, scale_of,
+    Builtin, Decision, Demand, Reading, Scale, Scales, Situation, StatusPatch, decide, demand, scale_of,
 };
 use disruption_controller::state::State;
 use disruption_controller::view::{PdbView, PdbWire, PodView, PodWire, WorkloadView};
@@ -176,7 +176,7 @@ impl World {
     }
 
     /// Does to the budget what the API server does with a plan.
-    pub(crate) fn apply(&mut self, plan: Option<&Write>) {
+    pub(crate) fn apply(&mut self, plan: Option<&StatusPatch>) {
         let Some(write) = plan else { return };
         let mut pdb = (*self.snapshot().pdb).clone();
         let version: u64 = pdb.version.parse().unwrap();

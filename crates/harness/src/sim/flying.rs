@@ -6,13 +6,13 @@ use controller_core::api::{AnswerClass, CallFailed};
 use controller_core::controller::{Completed, Now, RequestOf};
 use controller_core::leader::LeaseLost;
 
-use super::model::{AnswerOf, Model, call, failed};
+use super::model::{Model, ModelAnswerOf, call, failed};
 
 pub(super) struct Flying<M: Model> {
     /// `None` if the process that sent it is gone.
     pub(super) id: Option<u64>,
     pub(super) ask: RequestOf<M::Controller>,
-    pub(super) answer: Option<Completed<AnswerOf<M>>>,
+    pub(super) answer: Option<Completed<ModelAnswerOf<M>>>,
     /// Set if the request has not arrived and will fail at that time.
     pub(super) fails_at: Option<Duration>,
 }
@@ -32,7 +32,7 @@ pub(super) fn arrive<M: Model>(model: &mut M, flying: &mut Flying<M>, now: Now) 
 pub(super) fn failure<M: Model>(
     ask: &RequestOf<M::Controller>,
     fate_unknown: bool,
-) -> Completed<AnswerOf<M>> {
+) -> Completed<ModelAnswerOf<M>> {
     let failed = failed(AnswerClass::retry(fate_unknown), None);
     match ask {
         RequestOf::Query(_) => Completed::Read(Err(failed), None),
@@ -41,7 +41,7 @@ pub(super) fn failure<M: Model>(
 }
 
 /// The result of a write that is dropped because its term is over.
-pub(super) fn lost<M: Model>(flying: &mut Flying<M>) -> Option<(u64, Completed<AnswerOf<M>>)> {
+pub(super) fn lost<M: Model>(flying: &mut Flying<M>) -> Option<(u64, Completed<ModelAnswerOf<M>>)> {
     let RequestOf::Write(_) = flying.ask else {
         return None;
     };

@@ -38,7 +38,7 @@ pub trait Model {
     fn act(&mut self, action: &Self::Act, now: Now);
 
     /// Carries out a request that arrives at the API server.
-    fn arrive(&mut self, ask: &RequestOf<Self::Controller>, now: Now) -> Completed<AnswerOf<Self>>;
+    fn arrive(&mut self, ask: &RequestOf<Self::Controller>, now: Now) -> Completed<ModelAnswerOf<Self>>;
 
     /// The watched resources, each by its plural name.
     fn watches(&mut self) -> Vec<(&'static str, &mut dyn Watch<Self::Controller>)>;
@@ -102,7 +102,7 @@ pub trait Model {
 /// The key of a model's controller.
 pub type KeyOf<M> = <<M as Model>::Controller as Controller>::Key;
 /// The answer to a query of a model's controller.
-pub type AnswerOf<M> = controller::AnswerOf<<M as Model>::Controller>;
+pub type ModelAnswerOf<M> = controller::AnswerOf<<M as Model>::Controller>;
 
 /// A step of a run. Numbers choose among the candidates.
 #[derive(Clone, Debug)]

@@ -11,9 +11,9 @@ use super::model::accepted;
 
 /// One resource: the API server's objects, and the events that its watch still has to deliver to its store.
 #[derive(Debug)]
-pub struct Resource<C: Controller, V: View> {
+pub struct SimResource<C: Controller, V: View> {
     of: StoreOf<C, V>,
-    objects: BTreeMap<ObjectKey, Object<V>>,
+    objects: BTreeMap<ObjectKey, SimObject<V>>,
     pending: VecDeque<SourceEvent<V>>,
     /// The items of a requested list, until its answer comes.
     list: Option<Vec<SourceEvent<V>>>,
@@ -23,14 +23,14 @@ pub struct Resource<C: Controller, V: View> {
 
 /// An object of the model's API server.
 #[derive(Clone, Debug)]
-pub struct Object<V> {
+pub struct SimObject<V> {
     /// The view of the object.
     pub view: V,
     pub uid: Uid,
     pub version: u64,
 }
 
-impl<C: Controller, V: View + Clone> Resource<C, V> {
+impl<C: Controller, V: View + Clone> SimResource<C, V> {
     pub fn new(of: StoreOf<C, V>) -> Self {
         Self {
             of,
@@ -42,7 +42,7 @@ impl<C: Controller, V: View + Clone> Resource<C, V> {
         }
     }
 
-    pub fn objects(&self) -> &BTreeMap<ObjectKey, Object<V>> {
+    pub fn objects(&self) -> &BTreeMap<ObjectKey, SimObject<V>> {
         &self.objects
     }
 
@@ -61,7 +61,7 @@ impl<C: Controller, V: View + Clone> Resource<C, V> {
             return self.put(view, uid);
         }
         self.created += usize::from(!self.objects.contains_key(&key));
-        let object = Object { view, uid, version };
+        let object = SimObject { view, uid, version };
         self.pending.push_back(SourceEvent::Applied(observed(&object)));
         self.objects.insert(key, object);
         version
@@ -69,7 +69,7 @@ impl<C: Controller, V: View + Clone> Resource<C, V> {
 
     /// Changes the object, if it exists; returns the answer to such a write.
     pub fn edit(&mut self, key: &ObjectKey, edit: impl FnOnce(&mut V)) -> Option<Accepted> {
-        let Object { mut view, uid, .. } = self.objects.get(key)?.clone();
+        let SimObject { mut view, uid, .. } = self.objects.get(key)?.clone();
         edit(&mut view);
         let version = self.put(view, uid.clone());
         Some(accepted(uid, version))
@@ -130,7 +130,7 @@ pub trait Watch<C: Controller> {
     fn deliver(&mut self, event_loop: &mut Loop<C>, now: Now) -> bool;
 }
 
-impl<C: Watches<V>, V: View + Clone> Watch<C> for Resource<C, V> {
+impl<C: Watches<V>, V: View + Clone> Watch<C> for SimResource<C, V> {
     fn begin_list(&mut self, event_loop: &mut Loop<C>, now: Now) {
         if self.list.is_none() {
             let mut items = self.listed();
@@ -176,7 +176,7 @@ impl<C: Watches<V>, V: View + Clone> Watch<C> for Resource<C, V> {
 }
 
 /// The object as a list shows it.
-pub fn observed<V: Clone>(object: &Object<V>) -> informer::Versioned<V> {
+pub fn observed<V: Clone>(object: &SimObject<V>) -> informer::Versioned<V> {
     informer::Versioned {
         view: object.view.clone(),
         uid: object.uid.clone(),

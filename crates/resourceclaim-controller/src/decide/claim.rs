@@ -20,7 +20,7 @@ pub struct Being {
 
 /// Which object has the name of a consumer or an owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sight {
+pub enum ConsumerLookup {
     /// The cache has this object, but may lag behind.
     Cached(Option<Being>),
     /// The API server has this object.
@@ -69,12 +69,12 @@ pub enum Next {
     /// Nothing yet: judge again after this long.
     LookAgain(Duration),
     /// This change, then judge again.
-    Do(Change),
+    Do(ClaimPlan),
 }
 
 /// The plan: one write, if the claim is still in the state that was judged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum ClaimPlan {
     /// Take these uids off `status.reservedFor`, and clear `status.allocation` in the same write.
     Release {
         gone: Vec<Uid>,
@@ -112,7 +112,7 @@ pub const fn claimant_kind(kind: ConsumerKind, gates: Gates) -> Option<ClaimantK
 ///
 /// The cache can prove that a consumer is done. It cannot prove that a consumer is gone: it may still show the pod that had
 /// the name before, while the scheduler already knows the new one.
-pub fn standing(consumer: &Consumer, departed: bool, sight: &Sight, gates: Gates) -> Standing {
+pub fn standing(consumer: &Consumer, departed: bool, sight: &ConsumerLookup, gates: Gates) -> Standing {
     if claimant_kind(consumer.kind, gates).is_none() {
         return Standing::Holds;
     }
@@ -120,26 +120,28 @@ pub fn standing(consumer: &Consumer, departed: bool, sight: &Sight, gates: Gates
         return Standing::Gone;
     }
     match sight {
-        Sight::Cached(Some(being)) | Sight::Live(Some(being)) if being.uid == consumer.uid => {
+        ConsumerLookup::Cached(Some(being)) | ConsumerLookup::Live(Some(being))
+            if being.uid == consumer.uid =>
+        {
             if being.done {
                 Standing::Done
             } else {
                 Standing::Holds
             }
         }
-        Sight::Cached(_) => Standing::Unsure,
-        Sight::Live(_) => Standing::Gone,
+        ConsumerLookup::Cached(_) => Standing::Unsure,
+        ConsumerLookup::Live(_) => Standing::Gone,
     }
 }
 
 /// Whether the pod that controls `claim` still needs it; `departed` if its uid is known to be deleted.
-pub fn owner(claim: &ClaimView, departed: bool, sight: &Sight) -> Ownership {
+pub fn owner(claim: &ClaimView, departed: bool, sight: &ConsumerLookup) -> Ownership {
     let Some(pod) = claim.owning_pod() else {
         return Ownership::Leave;
     };
     match sight {
-        Sight::Cached(None) | Sight::Live(None) => Ownership::Leave,
-        Sight::Cached(Some(being)) | Sight::Live(Some(being)) if being.uid == pod.uid => {
+        ConsumerLookup::Cached(None) | ConsumerLookup::Live(None) => Ownership::Leave,
+        ConsumerLookup::Cached(Some(being)) | ConsumerLookup::Live(Some(being)) if being.uid == pod.uid => {
             if being.done {
                 Ownership::Over
             } else {
@@ -147,8 +149,8 @@ pub fn owner(claim: &ClaimView, departed: bool, sight: &Sight) -> Ownership {
             }
         }
         // Replaced, unless the cache shows the pod before it.
-        Sight::Cached(Some(_)) if !departed => Ownership::Unsure,
-        Sight::Cached(Some(_)) | Sight::Live(Some(_)) => Ownership::Over,
+        ConsumerLookup::Cached(Some(_)) if !departed => Ownership::Unsure,
+        ConsumerLookup::Cached(Some(_)) | ConsumerLookup::Live(Some(_)) => Ownership::Over,
     }
 }
 
@@ -158,7 +160,7 @@ pub fn next_step(claim: &ClaimView, evidence: &Evidence) -> Next {
     let gone: Vec<_> = claim.reserved.iter().filter(is_gone).collect();
     if !gone.is_empty() {
         let all = gone.len() == claim.reserved.len();
-        return Next::Do(Change::Release {
+        return Next::Do(ClaimPlan::Release {
             gone: gone.into_iter().map(|consumer| consumer.uid.clone()).collect(),
             all,
             // Without the finalizer, something other than the scheduler has allocated the claim.
@@ -170,7 +172,7 @@ pub fn next_step(claim: &ClaimView, evidence: &Evidence) -> Next {
     }
     let deleting = claim.deleting.is_some();
     if claim.finalizer && deleting && claim.allocated {
-        return Next::Do(Change::Release {
+        return Next::Do(ClaimPlan::Release {
             gone: Vec::new(),
             all: true,
             deallocate: true,
@@ -178,18 +180,18 @@ pub fn next_step(claim: &ClaimView, evidence: &Evidence) -> Next {
     }
     // Deleted first, so that nobody allocates the claim meanwhile.
     if evidence.owner == Ownership::Over && !deleting {
-        return Next::Do(Change::Delete);
+        return Next::Do(ClaimPlan::Delete);
     }
     if claim.finalizer && !claim.allocated {
         return match IDLE_FINALIZER_AGE.checked_sub(evidence.unchanged) {
             Some(left) if !left.is_zero() && !deleting => Next::LookAgain(left),
-            _ => Next::Do(Change::RemoveFinalizer),
+            _ => Next::Do(ClaimPlan::RemoveFinalizer),
         };
     }
     Next::Leave
 }
 
-impl Change {
+impl ClaimPlan {
     /// The claim on the API server after the change, except for its resourceVersion; `None` if it is gone.
     pub fn done_to(&self, claim: &ClaimView) -> Option<ClaimView> {
         let mut claim = claim.clone();

@@ -26,7 +26,7 @@ pub enum Recorded {
 
 /// The result of a live read of the recorded claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen<'a> {
+pub enum LiveClaim<'a> {
     /// Not read.
     Unasked,
     Found(Option<&'a ClaimView>),
@@ -34,7 +34,7 @@ pub enum Seen<'a> {
 
 /// What to do about an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum EntryVerdict {
     /// No claim is needed.
     NotNeeded,
     /// The user's claim of this name, which the user makes.
@@ -141,32 +141,32 @@ pub fn answer(
     entry: &Entry,
     known: &impl Known,
     gates: Gates,
-    seen: Seen<'_>,
-) -> Answer {
+    seen: LiveClaim<'_>,
+) -> EntryVerdict {
     let name = match recorded(claimant, entry) {
-        Recorded::Users(name) => return Answer::Users(name),
-        Recorded::NotNeeded => return Answer::NotNeeded,
-        Recorded::Unknown => return Answer::Failed(EntryFailure::UnknownSource),
+        Recorded::Users(name) => return EntryVerdict::Users(name),
+        Recorded::NotNeeded => return EntryVerdict::NotNeeded,
+        Recorded::Unknown => return EntryVerdict::Failed(EntryFailure::UnknownSource),
         Recorded::NotYet => return make(claimant, entry, None, known, gates),
         Recorded::Made(name) => name,
     };
     // The kubelet goes by the recorded name: another one would be a claim that the pod does not run with.
     if claimant.view.node.is_some() {
-        return Answer::Keep(name);
+        return EntryVerdict::Keep(name);
     }
     let cached;
     let found = match seen {
-        Seen::Found(found) => found,
-        Seen::Unasked => {
+        LiveClaim::Found(found) => found,
+        LiveClaim::Unasked => {
             cached = known.claim(&beside(&claimant.view.key, &name));
             cached.as_deref()
         }
     };
     match (found, seen) {
-        (Some(claim), _) if is_for(claimant, claim) => Answer::Keep(name),
+        (Some(claim), _) if is_for(claimant, claim) => EntryVerdict::Keep(name),
         // A cache that lags must not lead to a second claim.
-        (_, Seen::Unasked) => Answer::Ask(name),
-        (_, Seen::Found(_)) => make(claimant, entry, Some(&name), known, gates),
+        (_, LiveClaim::Unasked) => EntryVerdict::Ask(name),
+        (_, LiveClaim::Found(_)) => make(claimant, entry, Some(&name), known, gates),
     }
 }
 
@@ -177,29 +177,29 @@ fn make(
     recorded: Option<&Arc<str>>,
     known: &impl Known,
     gates: Gates,
-) -> Answer {
+) -> EntryVerdict {
     let ClaimSource::Template(template) = &entry.source else {
-        return Answer::Failed(EntryFailure::UnknownSource);
+        return EntryVerdict::Failed(EntryFailure::UnknownSource);
     };
     let view = claimant.view;
     let number = recorded.and_then(|name| Names::of(&view.key.name, &view.uid, &entry.name).number(name));
     let made_for = |owner| made_for(owner, claimant, entry, recorded, number, known);
     match claimant.group {
-        Group::Missing(group) => return Answer::Failed(EntryFailure::GroupMissing(Arc::clone(group))),
+        Group::Missing(group) => return EntryVerdict::Failed(EntryFailure::GroupMissing(Arc::clone(group))),
         Group::Known(group) if shares(group, entry) => {
-            return made_for(group).map_or(Answer::OfGroup, Answer::Adopt);
+            return made_for(group).map_or(EntryVerdict::OfGroup, EntryVerdict::Adopt);
         }
         Group::Known(_) | Group::Off(_) | Group::None => {}
     }
     if let Some(name) = made_for(view) {
-        return Answer::Adopt(name);
+        return EntryVerdict::Adopt(name);
     }
     if let Group::Off(group) = claimant.group {
-        return Answer::Failed(EntryFailure::GroupsOff(Arc::clone(group)));
+        return EntryVerdict::Failed(EntryFailure::GroupsOff(Arc::clone(group)));
     }
     match usable(template, claimant, known, gates) {
         Ok(template) => create(claimant, entry, template, recorded.zip(number), known),
-        Err(failure) => Answer::Failed(failure),
+        Err(failure) => EntryVerdict::Failed(failure),
     }
 }
 
@@ -263,7 +263,7 @@ fn create(
     template: Arc<TemplateView>,
     recorded: Option<(&Arc<str>, u32)>,
     known: &impl Known,
-) -> Answer {
+) -> EntryVerdict {
     let mut create = Create {
         kind: claimant.view.kind,
         claimant: claimant.view.key.clone(),
@@ -282,11 +282,11 @@ fn create(
     while let Some(claim) = known.claim(&create.claim()) {
         // The watch has shown the claim since the entry's claims were looked up.
         if create.is_met_by(&claim) {
-            return Answer::Adopt(Arc::clone(&claim.key.name));
+            return EntryVerdict::Adopt(Arc::clone(&claim.key.name));
         }
         create.n += 1;
     }
-    Answer::Create(create)
+    EntryVerdict::Create(create)
 }
 
 /// The disabled feature that the template `name` needs (RC-7).
@@ -365,10 +365,12 @@ fn any_needs_work<'a>(
     gates: Gates,
 ) -> bool {
     let view = claimant.view;
-    let needs = |entry: &Entry| match answer(claimant, entry, known, gates, Seen::Unasked) {
-        Answer::NotNeeded | Answer::OfGroup => false,
-        Answer::Adopt(_) | Answer::Ask(_) | Answer::Create(_) | Answer::Failed(_) => true,
-        Answer::Users(name) | Answer::Keep(name) => known
+    let needs = |entry: &Entry| match answer(claimant, entry, known, gates, LiveClaim::Unasked) {
+        EntryVerdict::NotNeeded | EntryVerdict::OfGroup => false,
+        EntryVerdict::Adopt(_) | EntryVerdict::Ask(_) | EntryVerdict::Create(_) | EntryVerdict::Failed(_) => {
+            true
+        }
+        EntryVerdict::Users(name) | EntryVerdict::Keep(name) => known
             .claim(&beside(&view.key, &name))
             .is_some_and(|claim| reservation(claimant, entry, &claim) != Reservation::Nothing),
     };

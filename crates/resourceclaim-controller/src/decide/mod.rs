@@ -35,12 +35,13 @@ use std::time::Duration;
 use controller_core::meta::ObjectKey;
 
 pub use self::claim::{
-    Being, Change, Evidence, Next, Ownership, Sight, Standing, claimant_kind, next_step, owner, standing,
+    Being, ClaimPlan, ConsumerLookup, Evidence, Next, Ownership, Standing, claimant_kind, next_step, owner,
+    standing,
 };
 pub use self::departed::{ClaimantId, Departed};
 pub use self::entries::{
-    Answer, Create, EntryFailure, Recorded, Seen, answer, is_for, made_after, needs_work, needs_work_on,
-    recorded, statuses, wants_claims,
+    Create, EntryFailure, EntryVerdict, LiveClaim, Recorded, answer, is_for, made_after, needs_work,
+    needs_work_on, recorded, statuses, wants_claims,
 };
 pub use self::names::{Names, base_name, claim_name};
 pub use self::quiet::Quiet;

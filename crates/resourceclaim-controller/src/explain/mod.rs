@@ -12,7 +12,7 @@ use controller_core::meta::ObjectKey;
 use controller_core::runtime::Failure;
 
 use crate::ResourceClaimController;
-use crate::decide::{ClaimantId, Gates, Groups, Known, Sight};
+use crate::decide::{ClaimantId, ConsumerLookup, Gates, Groups, Known};
 use crate::gates::{self, Answers};
 use crate::requests::{Answer, Query};
 use crate::view::{ClaimView, ClaimantKind, ClaimantView, Consumer, TemplateView, beside};
@@ -92,10 +92,10 @@ impl<'a> Found<'a> {
     }
 
     /// The object with the name of a claim's consumer.
-    fn sight(&self, claim: &ClaimView, consumer: &Consumer) -> Sight {
+    fn sight(&self, claim: &ClaimView, consumer: &Consumer) -> ConsumerLookup {
         let query = self.query(&claim.key, consumer);
         let reply = query.and_then(|query| self.pass.answer(&query));
-        Sight::Live(match reply.map(|reply| &reply.value) {
+        ConsumerLookup::Live(match reply.map(|reply| &reply.value) {
             Some(Ok(Answer::Being(being))) => Some(being.clone()),
             _ => None,
         })

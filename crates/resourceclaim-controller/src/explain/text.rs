@@ -8,11 +8,11 @@ use controller_core::meta::Uid;
 
 use super::Found;
 use crate::decide::{
-    Answer, Change, Claimant, Evidence, IDLE_FINALIZER_AGE, Known, Next, Ownership, RESERVED_FOR_MAX_SIZE,
-    Recorded, Reservation, Seen, Standing, answer, group_of, next_step, owner, recorded, reservation,
-    standing, wants_claims,
+    ClaimPlan, Claimant, EntryVerdict, Evidence, IDLE_FINALIZER_AGE, Known, LiveClaim, Next, Ownership,
+    RESERVED_FOR_MAX_SIZE, Recorded, Reservation, Standing, answer, group_of, next_step, owner, recorded,
+    reservation, standing, wants_claims,
 };
-use crate::view::{ClaimSource, ClaimView, ClaimantView, Consumer, Entry, Origin, beside};
+use crate::view::{ClaimOrigin, ClaimSource, ClaimView, ClaimantView, Consumer, Entry, beside};
 
 /// Most users of a claim that are listed.
 const TOLD: usize = 20;
@@ -92,15 +92,15 @@ impl Pod<'_> {
             entry,
             *found,
             found.gates,
-            Seen::Found(seen.as_deref()),
+            LiveClaim::Found(seen.as_deref()),
         );
-        if let (Some(name), Answer::Keep(_), None) = (&noted, &answer, &seen) {
+        if let (Some(name), EntryVerdict::Keep(_), None) = (&noted, &answer, &seen) {
             return writeln!(
                 f,
                 "  {name} is gone, and stays recorded: the kubelet goes by its name"
             );
         }
-        if let (Some(name), false) = (&noted, matches!(answer, Answer::Keep(_))) {
+        if let (Some(name), false) = (&noted, matches!(answer, EntryVerdict::Keep(_))) {
             let why = if seen.is_some() {
                 "belongs to another"
             } else {
@@ -109,20 +109,20 @@ impl Pod<'_> {
             writeln!(f, "  {name}, which its status names, {why}")?;
         }
         let name = match answer {
-            Answer::NotNeeded => return writeln!(f, "  its status says that it needs none"),
-            Answer::OfGroup => {
+            EntryVerdict::NotNeeded => return writeln!(f, "  its status says that it needs none"),
+            EntryVerdict::OfGroup => {
                 return writeln!(f, "  its PodGroup has the same entry, and no claim for it yet");
             }
-            Answer::Failed(failure) => return writeln!(f, "  no claim can be made: {failure}"),
-            Answer::Create(create) if wants_claims(pod) => {
+            EntryVerdict::Failed(failure) => return writeln!(f, "  no claim can be made: {failure}"),
+            EntryVerdict::Create(create) if wants_claims(pod) => {
                 return writeln!(f, "  to be made: {}", create.claim().name);
             }
-            Answer::Create(_) => return writeln!(f, "  has none"),
-            Answer::Adopt(name) => {
+            EntryVerdict::Create(_) => return writeln!(f, "  has none"),
+            EntryVerdict::Adopt(name) => {
                 writeln!(f, "  {name} was made for it, and is to be recorded in its status")?;
                 name
             }
-            Answer::Users(name) | Answer::Keep(name) | Answer::Ask(name) => name,
+            EntryVerdict::Users(name) | EntryVerdict::Keep(name) | EntryVerdict::Ask(name) => name,
         };
         self.write_claim(f, &claimant, entry, &name)
     }
@@ -215,13 +215,13 @@ fn write_steps(
         };
         nothing = false;
         let what = match &step {
-            Change::Release { gone, deallocate, .. } => match (gone.len(), deallocate) {
+            ClaimPlan::Release { gone, deallocate, .. } => match (gone.len(), deallocate) {
                 (0, _) => "clear its allocation".to_owned(),
                 (count, false) => format!("take {} off it", reservations(count)),
                 (count, true) => format!("take {} off it, and its allocation", reservations(count)),
             },
-            Change::RemoveFinalizer => "remove its finalizer".to_owned(),
-            Change::Delete => "delete it".to_owned(),
+            ClaimPlan::RemoveFinalizer => "remove its finalizer".to_owned(),
+            ClaimPlan::Delete => "delete it".to_owned(),
         };
         writeln!(f, "to be done: {what}")?;
         state = step.done_to(&claim);
@@ -257,7 +257,7 @@ impl fmt::Display for State<'_> {
         if claim.deleting.is_some() {
             f.write_str(", being deleted")?;
         }
-        if claim.origin == Origin::Extended {
+        if claim.origin == ClaimOrigin::Extended {
             f.write_str(", made for extended resources")?;
         }
         Ok(())

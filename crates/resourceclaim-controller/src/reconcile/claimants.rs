@@ -11,8 +11,8 @@ use controller_core::meta::ObjectKey;
 use super::settled::Settled;
 use super::{Action, Key, REQUESTS_A_PASS, SIDE_BY_SIDE, StateChange, Turn};
 use crate::decide::{
-    Answer as Entitled, Claimant, ClaimantId, Create, Group, Reservation, Reserve, Seen, answer, group_of,
-    made_after, reservation, statuses, wants_claims,
+    Claimant, ClaimantId, Create, EntryVerdict as Entitled, Group, LiveClaim, Reservation, Reserve, answer,
+    group_of, made_after, reservation, statuses, wants_claims,
 };
 use crate::error::EntryError;
 use crate::requests::{Answer, Query, Record, Write};
@@ -150,7 +150,7 @@ impl<'a> Turn<'a> {
     /// must tell, or a used name would be used again. Its answer is in the store afterwards.
     fn check_recorded(self, claimant: &Claimant<'_>) -> Result<(), Action> {
         let seems_gone = |entry| {
-            let answered = answer(claimant, entry, self.cx.stores, self.gates, Seen::Unasked);
+            let answered = answer(claimant, entry, self.cx.stores, self.gates, LiveClaim::Unasked);
             matches!(answered, Entitled::Ask(_))
         };
         let view = claimant.view;
@@ -188,14 +188,14 @@ impl<'a> Turn<'a> {
 
     fn settle_entry(self, claimant: &Claimant<'_>, entry: &Entry) -> Settling {
         let entitled = |seen| answer(claimant, entry, self.cx.stores, self.gates, seen);
-        let mut answered = entitled(Seen::Unasked);
+        let mut answered = entitled(LiveClaim::Unasked);
         if let Entitled::Ask(name) = &answered {
             // The pod was read: see `check_recorded`.
             if let Some(after) = made_after(claimant, entry, name, self.cx.stores) {
                 return Settling::Has(after);
             }
             answered = match self.look_for(beside(&claimant.view.key, name)) {
-                Ok(found) => entitled(Seen::Found(found)),
+                Ok(found) => entitled(LiveClaim::Found(found)),
                 Err(settling) => return settling,
             };
         }

@@ -9,8 +9,8 @@ use controller_core::meta::{ObjectKey, Uid};
 
 use super::{Action, Key, SIDE_BY_SIDE, Turn};
 use crate::decide::{
-    Being, Change as Giving, ClaimantId, Evidence, Next as GiveBack, Ownership, Sight, Standing, next_step,
-    owner, standing,
+    Being, ClaimPlan as Giving, ClaimantId, ConsumerLookup, Evidence, Next as GiveBack, Ownership, Standing,
+    next_step, owner, standing,
 };
 use crate::requests::{Answer, Query, Write};
 use crate::state::WriteKey;
@@ -109,19 +109,19 @@ impl Turn<'_> {
         }
     }
 
-    fn cached(self, of: &ClaimantId) -> Sight {
+    fn cached(self, of: &ClaimantId) -> ConsumerLookup {
         let cached = self.cx.stores.claimant(of.kind, &of.key);
-        Sight::Cached(cached.map(|claimant| Being::of(&claimant)))
+        ConsumerLookup::Cached(cached.map(|claimant| Being::of(&claimant)))
     }
 
     /// The object that the API server has under this name. If the read fails, everything stays as it is, and the queue
     /// retries.
-    fn live(self, of: ClaimantId) -> Result<Sight, Action> {
+    fn live(self, of: ClaimantId) -> Result<ConsumerLookup, Action> {
         let query = Query::Being(of);
         match self.cx.pass.answer(&query).map(|reply| &reply.value) {
             None => Err(Action::Read(vec![query])),
-            Some(Ok(Answer::Being(being))) => Ok(Sight::Live(Some(being.clone()))),
-            Some(Err(failed)) if failed.is_gone() => Ok(Sight::Live(None)),
+            Some(Ok(Answer::Being(being))) => Ok(ConsumerLookup::Live(Some(being.clone()))),
+            Some(Err(failed)) if failed.is_gone() => Ok(ConsumerLookup::Live(None)),
             Some(_) => Err(Action::Done(vec![])),
         }
     }

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use controller_core::controller::{Accepted, CacheWrite};
 use controller_core::meta::{OwnerRef, Uid};
 
-use crate::decide::{Change, Create};
+use crate::decide::{ClaimPlan, Create};
 use crate::requests::{Record, Write};
-use crate::view::{ClaimStatus, ClaimView, ClaimantView, EXTENDED_ANNOTATION, Origin};
+use crate::view::{ClaimOrigin, ClaimStatus, ClaimView, ClaimantView, EXTENDED_ANNOTATION};
 use crate::{ResourceClaimController, Stores};
 
 pub(super) fn apply_to_cache(write: &Write, mutation: &mut CacheWrite<'_, ResourceClaimController>) {
@@ -61,14 +61,14 @@ pub(super) fn apply_to_cache(write: &Write, mutation: &mut CacheWrite<'_, Resour
 }
 
 /// Returns whether the write ends the claim's existence.
-fn lets_go(step: &Change, judged: &ClaimView, accepted: &Accepted) -> bool {
+fn lets_go(step: &ClaimPlan, judged: &ClaimView, accepted: &Accepted) -> bool {
     match step {
-        Change::Release { .. } => false,
+        ClaimPlan::Release { .. } => false,
         // A finalizer holds the claim: ours, whatever the answer, or another's, as the answer says.
-        Change::Delete => !judged.finalizer && !accepted.deleting,
+        ClaimPlan::Delete => !judged.finalizer && !accepted.deleting,
         // The answer to the write that takes the last finalizer has the version before; others may have added more
         // finalizers.
-        Change::RemoveFinalizer => {
+        ClaimPlan::RemoveFinalizer => {
             judged.deleting.is_some() && accepted.version == judged.version.parse().ok()
         }
     }
@@ -105,9 +105,9 @@ fn made(create: &Create, uid: &Uid, version: u64) -> ClaimView {
         allocated: false,
         admin_access: create.template.admin_access,
         origin: if extended.is_some_and(|extended| extended == "true") {
-            Origin::Extended
+            ClaimOrigin::Extended
         } else {
-            Origin::Template
+            ClaimOrigin::Template
         },
     }
 }

@@ -24,7 +24,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{CLAIMS, CLAIMS_STATUS, claimants, claims_in};
-use crate::decide::{Change, Create, FIELD_MANAGER, Reserve};
+use crate::decide::{ClaimPlan, Create, FIELD_MANAGER, Reserve};
 use crate::state::WriteKey;
 use crate::view::{
     ClaimStatus, ClaimView, ClaimantKind, Consumer, ConsumerKind, ENTRY_ANNOTATION, FINALIZER,
@@ -41,7 +41,7 @@ pub enum Write {
     /// Reserve a claim for one more consumer (RC-8).
     Reserve(Reserve),
     /// A step of giving the claim back (RC-11, RC-12, RC-13), if it is still as it was judged.
-    GiveBack(Arc<ClaimView>, Change),
+    GiveBack(Arc<ClaimView>, ClaimPlan),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl Write {
                 keys.collect()
             }
             Self::Reserve(reserve) => vec![WriteKey::reserved(reserve)],
-            Self::GiveBack(claim, Change::Delete) => WriteKey::deleted(claim).into_iter().collect(),
+            Self::GiveBack(claim, ClaimPlan::Delete) => WriteKey::deleted(claim).into_iter().collect(),
             Self::Create(_) | Self::GiveBack(..) => Vec::new(),
         }
     }
@@ -123,16 +123,16 @@ impl controller::Write for Write {
             Self::GiveBack(claim, step) => {
                 let judged = (&claim.key, &claim.uid, &claim.version);
                 match step {
-                    Change::Release {
+                    ClaimPlan::Release {
                         gone,
                         all,
                         deallocate,
                     } => patch(judged, json!({ "status": released(gone, *all, *deallocate) })),
-                    Change::RemoveFinalizer => {
+                    ClaimPlan::RemoveFinalizer => {
                         let finalizers = json!({ "$deleteFromPrimitiveList/finalizers": [FINALIZER] });
                         patch(judged, json!({ "metadata": finalizers }))
                     }
-                    Change::Delete => delete(judged),
+                    ClaimPlan::Delete => delete(judged),
                 }
             }
         }
@@ -284,9 +284,9 @@ fn told(record: &Record) -> String {
     told.collect::<Vec<_>>().join(", ")
 }
 
-fn given_back(claim: &ClaimView, step: &Change) -> (&'static str, String) {
+fn given_back(claim: &ClaimView, step: &ClaimPlan) -> (&'static str, String) {
     match step {
-        Change::Release { gone, deallocate, .. } => {
+        ClaimPlan::Release { gone, deallocate, .. } => {
             let names = claim.reserved.iter();
             let names = names.filter(|consumer| gone.contains(&consumer.uid));
             let names: Vec<_> = names.map(|consumer| &*consumer.name).collect();
@@ -297,11 +297,11 @@ fn given_back(claim: &ClaimView, step: &Change) -> (&'static str, String) {
             };
             ("release-claim", format!("ResourceClaim written: {what}"))
         }
-        Change::RemoveFinalizer => (
+        ClaimPlan::RemoveFinalizer => (
             "remove-finalizer",
             "ResourceClaim written: finalizer removed, for nothing is allocated".to_owned(),
         ),
-        Change::Delete => {
+        ClaimPlan::Delete => {
             let pod = claim.owner.as_ref().map_or("", |owner| &owner.name);
             let text = format!("ResourceClaim deleted: pod {pod} needs it no more");
             ("delete-claim", text)

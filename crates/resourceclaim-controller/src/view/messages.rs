@@ -1,6 +1,6 @@
 //! The protobuf fields that are read, by the numbers of Kubernetes' `generated.proto`.
 
-use controller_core::informer::protobuf::{Kind, METADATA, Message};
+use controller_core::informer::protobuf::{FieldKind, METADATA, Message};
 
 /// `v1.Pod`.
 pub(super) const POD: Message = &[
@@ -8,38 +8,38 @@ pub(super) const POD: Message = &[
     (
         2,
         "spec",
-        Kind::Message(&[
-            (10, "nodeName", Kind::Text),
+        FieldKind::Message(&[
+            (10, "nodeName", FieldKind::Text),
             (39, "resourceClaims", ENTRIES),
             (
                 43,
                 "schedulingGroup",
-                Kind::Message(&[(1, "podGroupName", Kind::TextPointer)]),
+                FieldKind::Message(&[(1, "podGroupName", FieldKind::TextPointer)]),
             ),
         ]),
     ),
     (
         3,
         "status",
-        Kind::Message(&[
-            (1, "phase", Kind::Text),
+        FieldKind::Message(&[
+            (1, "phase", FieldKind::Text),
             (15, "resourceClaimStatuses", STATUSES),
             (
                 18,
                 "extendedResourceClaimStatus",
-                Kind::Message(&[(2, "resourceClaimName", Kind::Text)]),
+                FieldKind::Message(&[(2, "resourceClaimName", FieldKind::Text)]),
             ),
         ]),
     ),
 ];
-const ENTRIES: Kind = Kind::List(&Kind::Message(&[
-    (1, "name", Kind::Text),
-    (3, "resourceClaimName", Kind::TextPointer),
-    (4, "resourceClaimTemplateName", Kind::TextPointer),
+const ENTRIES: FieldKind = FieldKind::List(&FieldKind::Message(&[
+    (1, "name", FieldKind::Text),
+    (3, "resourceClaimName", FieldKind::TextPointer),
+    (4, "resourceClaimTemplateName", FieldKind::TextPointer),
 ]));
-const STATUSES: Kind = Kind::List(&Kind::Message(&[
-    (1, "name", Kind::Text),
-    (2, "resourceClaimName", Kind::TextPointer),
+const STATUSES: FieldKind = FieldKind::List(&FieldKind::Message(&[
+    (1, "name", FieldKind::Text),
+    (2, "resourceClaimName", FieldKind::TextPointer),
 ]));
 /// `resource.k8s.io/v1.ResourceClaim`.
 pub(super) const CLAIM: Message = &[
@@ -47,25 +47,29 @@ pub(super) const CLAIM: Message = &[
     (
         2,
         "spec",
-        Kind::Message(&[(1, "devices", Kind::Message(DEVICES))]),
+        FieldKind::Message(&[(1, "devices", FieldKind::Message(DEVICES))]),
     ),
     (
         3,
         "status",
-        Kind::Message(&[
-            (1, "allocation", Kind::Message(&[])),
-            (2, "reservedFor", Kind::List(&Kind::Message(CONSUMER))),
+        FieldKind::Message(&[
+            (1, "allocation", FieldKind::Message(&[])),
+            (2, "reservedFor", FieldKind::List(&FieldKind::Message(CONSUMER))),
         ]),
     ),
 ];
-const DEVICES: Message = &[(1, "requests", Kind::List(&Kind::Message(REQUEST)))];
+const DEVICES: Message = &[(1, "requests", FieldKind::List(&FieldKind::Message(REQUEST)))];
 const REQUEST: Message = &[
-    (2, "exactly", Kind::Message(&[(5, "adminAccess", Kind::Bool)])),
-    (3, "firstAvailable", Kind::List(&Kind::Message(&[]))),
+    (
+        2,
+        "exactly",
+        FieldKind::Message(&[(5, "adminAccess", FieldKind::Bool)]),
+    ),
+    (3, "firstAvailable", FieldKind::List(&FieldKind::Message(&[]))),
 ];
 const CONSUMER: Message = &[
-    (1, "apiGroup", Kind::Text),
-    (3, "resource", Kind::Text),
-    (4, "name", Kind::Text),
-    (5, "uid", Kind::Text),
+    (1, "apiGroup", FieldKind::Text),
+    (3, "resource", FieldKind::Text),
+    (4, "name", FieldKind::Text),
+    (5, "uid", FieldKind::Text),
 ];

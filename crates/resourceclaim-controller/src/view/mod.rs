@@ -111,12 +111,12 @@ pub struct ClaimView {
     pub allocated: bool,
     /// One of its requests asks for admin access.
     pub admin_access: bool,
-    pub origin: Origin,
+    pub origin: ClaimOrigin,
 }
 
 /// Who made a claim, by its annotations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Origin {
+pub enum ClaimOrigin {
     User,
     /// We, from a template.
     Template,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use controller_core::meta::{ObjectKey, Uid};
 use resourceclaim_controller::decide::{
-    Answer, Claimant, EntryFailure, Gates, Group, Groups, Known, Recorded, Seen, answer, base_name,
-    claim_name, made_after, recorded, statuses, wants_claims,
+    Claimant, EntryFailure, EntryVerdict, Gates, Group, Groups, Known, LiveClaim, Recorded, answer,
+    base_name, claim_name, made_after, recorded, statuses, wants_claims,
 };
 use resourceclaim_controller::view::{ClaimView, ClaimantView, Entry, TemplateView};
 use rstest::rstest;
@@ -37,7 +37,10 @@ fn an_entry_names_its_claim(#[case] entry: Entry, #[case] result: Recorded) {
 fn an_entry_with_neither_field_is_an_error_that_is_retried() {
     let world = World::of([]);
     let pod = pod_with([unknown("gpu")]);
-    assert_eq!(world.answer(&pod), Answer::Failed(EntryFailure::UnknownSource));
+    assert_eq!(
+        world.answer(&pod),
+        EntryVerdict::Failed(EntryFailure::UnknownSource)
+    );
     assert!(!EntryFailure::UnknownSource.waits());
     assert_eq!(
         EntryFailure::UnknownSource.to_string(),
@@ -66,7 +69,7 @@ fn an_entry_is_adopted_else_made(#[case] world: World, #[case] name: &str) {
         let claims = world.claims.iter().cloned().chain(claims);
         World::of(claims).answer(&pod())
     };
-    let adopt = |name: &str| Answer::Adopt(name.into());
+    let adopt = |name: &str| EntryVerdict::Adopt(name.into());
     assert_eq!(adopted(vec![made("orphan", "gpu")]), adopt("orphan"));
     // One that is on its way out counts, but not before one that stays.
     let going = || terminating(made("a-going", "gpu"));
@@ -76,8 +79,8 @@ fn an_entry_is_adopted_else_made(#[case] world: World, #[case] name: &str) {
 
 #[test]
 fn an_entry_that_is_recorded_is_kept_or_asked_for() {
-    let keep = Answer::Keep("x".into());
-    let ask = Answer::Ask("x".into());
+    let keep = EntryVerdict::Keep("x".into());
+    let ask = EntryVerdict::Ask("x".into());
     let pod = pod_recording("x");
     for (claims, expected) in [
         (vec![made("x", "gpu")], &keep),
@@ -93,9 +96,9 @@ fn an_entry_that_is_recorded_is_kept_or_asked_for() {
         assert_eq!(World::of(claims.clone()).answer(&pod), *expected, "{claims:?}");
     }
     let not_needed = recording(pod_with([templated("gpu", "t")]), [status("gpu", None)]);
-    assert_eq!(World::of([]).answer(&not_needed), Answer::NotNeeded);
+    assert_eq!(World::of([]).answer(&not_needed), EntryVerdict::NotNeeded);
     let users = pod_with([users("gpu", "shared")]);
-    assert_eq!(World::of([]).answer(&users), Answer::Users("shared".into()));
+    assert_eq!(World::of([]).answer(&users), EntryVerdict::Users("shared".into()));
 }
 
 #[test]
@@ -116,12 +119,12 @@ fn a_recorded_claim_that_is_gone_is_made_again() {
         let live = made(recorded, "gpu");
         assert_eq!(
             world.answer_seeing(&pod, Some(&live)),
-            Answer::Keep(recorded.into())
+            EntryVerdict::Keep(recorded.into())
         );
     }
     let orphan = World::of([made("orphan", "gpu")]);
     let adopted = orphan.answer_seeing(&pod_recording(GPU[0]), None);
-    assert_eq!(adopted, Answer::Adopt("orphan".into()));
+    assert_eq!(adopted, EntryVerdict::Adopt("orphan".into()));
 }
 
 /// It went before the one that is recorded was made: a cache that shows it lags behind.
@@ -193,13 +196,13 @@ fn a_claim_is_named_after_its_pod_and_entry() {
 #[case::it_is_there(World::of([made(GPU[0], "gpu")]))]
 fn a_record_of_a_pod_on_a_node_is_kept(#[case] world: World) {
     let pod = on_node(pod_recording(GPU[0]));
-    let kept = Answer::Keep(GPU[0].into());
+    let kept = EntryVerdict::Keep(GPU[0].into());
     assert_eq!(world.answer(&pod), kept);
     assert_eq!(world.answer_seeing(&pod, None), kept);
     assert!(!world.pod_needs_work(&pod));
     // One without a record gets its claim.
     let unrecorded = on_node(crate::support::pod());
-    assert!(!matches!(world.answer(&unrecorded), Answer::Keep(_)));
+    assert!(!matches!(world.answer(&unrecorded), EntryVerdict::Keep(_)));
 }
 
 #[rstest]
@@ -244,9 +247,18 @@ fn a_claim_that_the_watch_shows_while_its_entry_is_judged_is_adopted() {
             view: &pod,
             group: Group::None,
         };
-        answer(&claimant, &pod.entries[0], &late, Gates::default(), Seen::Unasked)
+        answer(
+            &claimant,
+            &pod.entries[0],
+            &late,
+            Gates::default(),
+            LiveClaim::Unasked,
+        )
     };
-    assert_eq!(judged(vec![made(GPU[0], "gpu")]), Answer::Adopt(GPU[0].into()));
+    assert_eq!(
+        judged(vec![made(GPU[0], "gpu")]),
+        EntryVerdict::Adopt(GPU[0].into())
+    );
     assert_eq!(
         create_of(judged(vec![claim(GPU[0])])).claim(),
         key(GPU[1]),
@@ -336,12 +348,15 @@ fn one_failing_entry_does_not_stop_the_others() {
     let claimant = alone(&pod);
     let answered = |entry: &str| {
         let entry = pod.entry(entry).unwrap();
-        answer(&claimant, entry, &world, world.gates, Seen::Unasked)
+        answer(&claimant, entry, &world, world.gates, LiveClaim::Unasked)
     };
     let missing = EntryFailure::TemplateMissing("missing".into());
-    assert_eq!(answered("no"), Answer::Failed(missing.clone()));
+    assert_eq!(answered("no"), EntryVerdict::Failed(missing.clone()));
     assert_eq!(creates(answered("gpu")), "ns/pod-gpu-wbbp8");
-    assert_eq!(answered("what"), Answer::Failed(EntryFailure::UnknownSource));
+    assert_eq!(
+        answered("what"),
+        EntryVerdict::Failed(EntryFailure::UnknownSource)
+    );
     // It waits, and its template wakes it.
     assert!(missing.waits());
     assert_eq!(
@@ -355,12 +370,12 @@ fn one_failing_entry_does_not_stop_the_others() {
 #[case::the_name_is_another_ones(World::of([claim(GPU[0])]), &pod())]
 fn a_missing_template_stops_nothing_but_a_new_claim(#[case] world: World, #[case] pod: &ClaimantView) {
     let world = world.without_template();
-    let missing = Answer::Failed(EntryFailure::TemplateMissing("t".into()));
+    let missing = EntryVerdict::Failed(EntryFailure::TemplateMissing("t".into()));
     assert_eq!(world.answer(pod), missing);
     assert_eq!(world.answer_seeing(&pod_recording(GPU[0]), None), missing);
     let mut there = world;
     there.claims.push(made("orphan", "gpu"));
-    assert_eq!(there.answer(pod), Answer::Adopt("orphan".into()));
+    assert_eq!(there.answer(pod), EntryVerdict::Adopt("orphan".into()));
 }
 
 // ---- RC-7
@@ -392,7 +407,7 @@ fn a_template_that_asks_for_what_is_off_is_refused(
         match failure {
             Some(failure) => {
                 assert!(!failure.waits());
-                assert_eq!(world.answer(&pod()), Answer::Failed(failure));
+                assert_eq!(world.answer(&pod()), EntryVerdict::Failed(failure));
             }
             None => assert_eq!(creates(world.answer(&pod())), "ns/pod-gpu-wbbp8"),
         }
@@ -403,8 +418,8 @@ fn a_template_that_asks_for_what_is_off_is_refused(
             templates: world.templates.clone(),
             ..kept
         };
-        assert_eq!(kept.answer(&pod()), Answer::Adopt("x".into()));
-        assert_eq!(kept.answer(&pod_recording("x")), Answer::Keep("x".into()));
+        assert_eq!(kept.answer(&pod()), EntryVerdict::Adopt("x".into()));
+        assert_eq!(kept.answer(&pod_recording("x")), EntryVerdict::Keep("x".into()));
     };
     let on = Gates::default();
     assert!(on.admin_access && on.prioritized_list && on.groups == Groups::Off);

@@ -2,10 +2,10 @@
 
 use controller_core::meta::Uid;
 use resourceclaim_controller::decide::{
-    Being, Change, Evidence, Gates, IDLE_FINALIZER_AGE, Next, Ownership, Sight, Standing, next_step, owner,
-    standing,
+    Being, ClaimPlan, ConsumerLookup, Evidence, Gates, IDLE_FINALIZER_AGE, Next, Ownership, Standing,
+    next_step, owner, standing,
 };
-use resourceclaim_controller::view::{ClaimView, ClaimantView, Origin};
+use resourceclaim_controller::view::{ClaimOrigin, ClaimView, ClaimantView};
 use rstest::rstest;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::support::{
 // ---- RC-11, RC-12, RC-13
 
 /// Every write until nothing is left to do, and the claim after them.
-fn writes(claim: &ClaimView, gone: &[&str], owner: Ownership) -> (Vec<Change>, Option<ClaimView>) {
+fn writes(claim: &ClaimView, gone: &[&str], owner: Ownership) -> (Vec<ClaimPlan>, Option<ClaimView>) {
     let evidence = Evidence {
         gone: gone.iter().map(|uid| Uid::from(*uid)).collect(),
         owner,
@@ -44,8 +44,8 @@ fn unneeded(claim: ClaimView) -> ClaimView {
     }
 }
 
-fn release(gone: &[&str], all: bool, deallocate: bool) -> Change {
-    Change::Release {
+fn release(gone: &[&str], all: bool, deallocate: bool) -> ClaimPlan {
+    ClaimPlan::Release {
         gone: gone.iter().map(|uid| Uid::from(*uid)).collect(),
         all,
         deallocate,
@@ -99,8 +99,8 @@ fn a_claim_that_nobody_uses_is_given_back() {
 #[rstest]
 #[case::at_first(Duration::ZERO, Next::LookAgain(Duration::from_mins(5)))]
 #[case::for_a_while(Duration::from_secs(299), Next::LookAgain(Duration::from_secs(1)))]
-#[case::for_five_minutes(Duration::from_mins(5), Next::Do(Change::RemoveFinalizer))]
-#[case::for_ever(Duration::MAX, Next::Do(Change::RemoveFinalizer))]
+#[case::for_five_minutes(Duration::from_mins(5), Next::Do(ClaimPlan::RemoveFinalizer))]
+#[case::for_ever(Duration::MAX, Next::Do(ClaimPlan::RemoveFinalizer))]
 fn a_finalizer_without_allocation_goes_after_five_minutes(
     #[case] unchanged: Duration,
     #[case] expected: Next,
@@ -125,7 +125,7 @@ fn a_finalizer_without_allocation_goes_after_five_minutes(
     let going = terminating(left);
     assert_eq!(
         next_step(&going, &evidence(Duration::ZERO)),
-        Next::Do(Change::RemoveFinalizer)
+        Next::Do(ClaimPlan::RemoveFinalizer)
     );
 }
 
@@ -140,14 +140,14 @@ fn a_claim_that_is_being_deleted_is_let_go() {
         (
             going(),
             vec![],
-            vec![release(&[], true, true), Change::RemoveFinalizer],
+            vec![release(&[], true, true), ClaimPlan::RemoveFinalizer],
         ),
         (
             reserved(going(), [&a_pod("pod")]),
             vec!["pod"],
-            vec![release(&["pod"], true, true), Change::RemoveFinalizer],
+            vec![release(&["pod"], true, true), ClaimPlan::RemoveFinalizer],
         ),
-        (unused(), vec![], vec![Change::RemoveFinalizer]),
+        (unused(), vec![], vec![ClaimPlan::RemoveFinalizer]),
     ] {
         assert_eq!(writes(&claim, &gone, Ownership::Leave), (steps, None));
     }
@@ -172,17 +172,21 @@ fn the_claim_of_a_pod_that_is_done_is_deleted() {
     let (steps, after) = writes(&whole, &["pod"], Ownership::Over);
     let expected = [
         release(&["pod"], true, true),
-        Change::Delete,
-        Change::RemoveFinalizer,
+        ClaimPlan::Delete,
+        ClaimPlan::RemoveFinalizer,
     ];
     assert_eq!((steps.as_slice(), after), (&expected[..], None));
     assert_eq!(
         writes(&made("x", "gpu"), &[], Ownership::Over).0,
-        [Change::Delete]
+        [ClaimPlan::Delete]
     );
     // Allocated, and never used.
     let (steps, after) = writes(&allocated(made("x", "gpu")), &[], Ownership::Over);
-    let expected = [Change::Delete, release(&[], true, true), Change::RemoveFinalizer];
+    let expected = [
+        ClaimPlan::Delete,
+        release(&[], true, true),
+        ClaimPlan::RemoveFinalizer,
+    ];
     assert_eq!((steps.as_slice(), after), (&expected[..], None));
     // Left by a crash between the first two writes.
     let left = ClaimView {
@@ -192,7 +196,7 @@ fn the_claim_of_a_pod_that_is_done_is_deleted() {
     let (steps, after) = writes(&left, &[], Ownership::Over);
     assert_eq!(
         (steps.as_slice(), after),
-        (&[Change::Delete, Change::RemoveFinalizer][..], None)
+        (&[ClaimPlan::Delete, ClaimPlan::RemoveFinalizer][..], None)
     );
     // Its deletion is the garbage collector's, or nobody's.
     for ownership in [Ownership::Leave, Ownership::Unsure] {
@@ -215,8 +219,11 @@ fn a_claim_goes_with_its_pod_when_that_is_done_or_replaced(
     #[case] live: Ownership,
 ) {
     let ours = made("x", "gpu");
-    assert_eq!(owner(&ours, false, &Sight::Cached(found.clone())), cached);
-    assert_eq!(owner(&ours, false, &Sight::Live(found.clone())), live);
+    assert_eq!(
+        owner(&ours, false, &ConsumerLookup::Cached(found.clone())),
+        cached
+    );
+    assert_eq!(owner(&ours, false, &ConsumerLookup::Live(found.clone())), live);
     // Known to be deleted, so that what the cache shows came after it.
     let departed = if found.is_some() {
         Ownership::Over
@@ -224,7 +231,10 @@ fn a_claim_goes_with_its_pod_when_that_is_done_or_replaced(
         Ownership::Leave
     };
     if found != Some(being("pod", false)) {
-        assert_eq!(owner(&ours, true, &Sight::Cached(found.clone())), departed);
+        assert_eq!(
+            owner(&ours, true, &ConsumerLookup::Cached(found.clone())),
+            departed
+        );
     }
     // What no pod controls is nobody's to delete.
     let elses = [
@@ -234,7 +244,7 @@ fn a_claim_goes_with_its_pod_when_that_is_done_or_replaced(
     ];
     for elses in elses {
         for departed in [false, true] {
-            let judged = owner(&elses, departed, &Sight::Live(found.clone()));
+            let judged = owner(&elses, departed, &ConsumerLookup::Live(found.clone()));
             assert_eq!(judged, Ownership::Leave);
         }
     }
@@ -259,20 +269,20 @@ fn an_extended_resource_claim_is_given_back_like_any_other() {
     let named: [Arc<str>; 3] = ["extended".into(), "shared".into(), "x".into()];
     assert_eq!(both.claims(), named);
     let of_scheduler = ClaimView {
-        origin: Origin::Extended,
+        origin: ClaimOrigin::Extended,
         entry: None,
         ..made("extended", "")
     };
     let held = reserved(allocated(of_scheduler.clone()), [&a_pod("pod")]);
-    let sight = Sight::Cached(Some(Being::of(&pod)));
+    let sight = ConsumerLookup::Cached(Some(Being::of(&pod)));
     let judged = standing(&held.reserved[0], false, &sight, Gates::default());
     assert_eq!(judged, Standing::Done);
     assert_eq!(owner(&held, false, &sight), Ownership::Over);
     let (steps, after) = writes(&held, &["pod"], Ownership::Over);
     let expected = [
         release(&["pod"], true, true),
-        Change::Delete,
-        Change::RemoveFinalizer,
+        ClaimPlan::Delete,
+        ClaimPlan::RemoveFinalizer,
     ];
     assert_eq!((steps.as_slice(), after), (&expected[..], None));
     // The scheduler makes it and reserves it: a pod is not synced for it.

@@ -1,8 +1,8 @@
 //! `PodGroups` (RC-17).
 
 use resourceclaim_controller::decide::{
-    Answer, Claimant, EntryFailure, Gates, Group, Groups, Reservation, Seen, answer, binds_to, group_of,
-    is_for, needs_work, reservation, statuses,
+    Claimant, EntryFailure, EntryVerdict, Gates, Group, Groups, LiveClaim, Reservation, answer, binds_to,
+    group_of, is_for, needs_work, reservation, statuses,
 };
 use resourceclaim_controller::view::{ClaimView, ClaimantView};
 use std::sync::Arc;
@@ -18,12 +18,12 @@ fn a_pod_shares_the_claims_of_its_group() {
     let group = group_with([templated("gpu", "t"), users("net", "shared"), unknown("what")]);
     let known = Group::Known(&group);
     let pod = in_group(pod(), "group");
-    let adopt = |name: &str| Answer::Adopt(name.into());
+    let adopt = |name: &str| EntryVerdict::Adopt(name.into());
     let world = |claims: Vec<ClaimView>| World::of(claims).with_groups();
     // It waits for the claim of its group, with and without a template.
-    assert_eq!(world(vec![]).answer_in(&pod, known), Answer::OfGroup);
+    assert_eq!(world(vec![]).answer_in(&pod, known), EntryVerdict::OfGroup);
     let no_template = world(vec![]).without_template();
-    assert_eq!(no_template.answer_in(&pod, known), Answer::OfGroup);
+    assert_eq!(no_template.answer_in(&pod, known), EntryVerdict::OfGroup);
     assert!(!needs_work(
         &Claimant {
             view: &pod,
@@ -35,13 +35,13 @@ fn a_pod_shares_the_claims_of_its_group() {
     // An own one is not one, and neither is that of a group of the same name.
     assert_eq!(
         world(vec![made("x", "gpu")]).answer_in(&pod, known),
-        Answer::OfGroup
+        EntryVerdict::OfGroup
     );
     let mut before = made_for_group("x", "gpu");
     Arc::make_mut(before.owner.as_mut().unwrap()).uid = "before".into();
     assert_eq!(
         world(vec![before.clone()]).answer_in(&pod, known),
-        Answer::OfGroup
+        EntryVerdict::OfGroup
     );
     // It takes that of its group, and keeps it.
     let shared = world(vec![made_for_group("x", "gpu")]);
@@ -55,7 +55,10 @@ fn a_pod_shares_the_claims_of_its_group() {
         shared.gates
     ));
     let recording_it = in_group(pod_recording("x"), "group");
-    assert_eq!(shared.answer_in(&recording_it, known), Answer::Keep("x".into()));
+    assert_eq!(
+        shared.answer_in(&recording_it, known),
+        EntryVerdict::Keep("x".into())
+    );
     assert!(!needs_work(
         &Claimant {
             view: &recording_it,
@@ -73,9 +76,9 @@ fn a_pod_shares_the_claims_of_its_group() {
         &recording_it.entries[0],
         &world(vec![]),
         shared.gates,
-        Seen::Found(None),
+        LiveClaim::Found(None),
     );
-    assert_eq!(asked, Answer::OfGroup);
+    assert_eq!(asked, EntryVerdict::OfGroup);
 
     // An entry of its own, and one of the same name that is another.
     for entry in [templated("nic", "t"), templated("gpu", "t2"), users("gpu", "t")] {
@@ -125,7 +128,7 @@ fn a_pod_waits_for_its_group() {
     let missing = Group::Missing(&name);
     let failure = EntryFailure::GroupMissing("group".into());
     assert!(failure.waits());
-    assert_eq!(world.answer_in(&pod, missing), Answer::Failed(failure));
+    assert_eq!(world.answer_in(&pod, missing), EntryVerdict::Failed(failure));
     assert!(needs_work(
         &Claimant {
             view: &pod,
@@ -181,7 +184,7 @@ fn for_a_pod_of_a_group_that_does_not_count_nothing_is_made() {
     let name: Arc<str> = "group".into();
     let off = Group::Off(&name);
     let member = in_group(pod(), "group");
-    let refused = Answer::Failed(EntryFailure::GroupsOff("group".into()));
+    let refused = EntryVerdict::Failed(EntryFailure::GroupsOff("group".into()));
     assert_eq!(World::of([]).answer_in(&member, off), refused);
     assert!(needs_work(
         &Claimant {
@@ -198,11 +201,11 @@ fn for_a_pod_of_a_group_that_does_not_count_nothing_is_made() {
     );
     // What there is, stays.
     let own = World::of([made("x", "gpu")]);
-    assert_eq!(own.answer_in(&member, off), Answer::Adopt("x".into()));
+    assert_eq!(own.answer_in(&member, off), EntryVerdict::Adopt("x".into()));
     let recorded = in_group(pod_recording("x"), "group");
     for claim in [made("x", "gpu"), made_for_group("x", "gpu")] {
         let world = World::of([claim]);
-        assert_eq!(world.answer_in(&recorded, off), Answer::Keep("x".into()));
+        assert_eq!(world.answer_in(&recorded, off), EntryVerdict::Keep("x".into()));
     }
     // Its own claims are reserved for it, unless they are for its group.
     let bound = on_node(recorded);
@@ -229,7 +232,13 @@ fn a_group_gets_claims_like_a_pod() {
     let world = |claims: Vec<ClaimView>| World::of(claims).with_groups();
     let asked = |world: &World, group: &ClaimantView| {
         let claimant = alone(group);
-        answer(&claimant, &group.entries[0], world, world.gates, Seen::Unasked)
+        answer(
+            &claimant,
+            &group.entries[0],
+            world,
+            world.gates,
+            LiveClaim::Unasked,
+        )
     };
     let create = create_of(asked(&world(vec![]), &group));
     assert_eq!(create.claim(), key("group-gpu-lnvln"));
@@ -239,19 +248,19 @@ fn a_group_gets_claims_like_a_pod() {
         binds_to(&alone(&group), &group.entries[0]),
         Some(a_group("group"))
     );
-    let missing = Answer::Failed(EntryFailure::TemplateMissing("t".into()));
+    let missing = EntryVerdict::Failed(EntryFailure::TemplateMissing("t".into()));
     for claims in [vec![], vec![claim("group-gpu-lnvln")]] {
         assert_eq!(asked(&world(claims).without_template(), &group), missing);
     }
     let orphan = world(vec![made_for_group("orphan", "gpu")]);
-    assert_eq!(asked(&orphan, &group), Answer::Adopt("orphan".into()));
+    assert_eq!(asked(&orphan, &group), EntryVerdict::Adopt("orphan".into()));
     let recorded = |name: &str| ClaimantView {
         statuses: [status("gpu", Some(name))].into(),
         ..group.clone()
     };
     assert_eq!(recorded("x").claims(), ["x".into()] as [Arc<str>; 1]);
     let there = world(vec![made_for_group("x", "gpu")]);
-    assert_eq!(asked(&there, &recorded("x")), Answer::Keep("x".into()));
+    assert_eq!(asked(&there, &recorded("x")), EntryVerdict::Keep("x".into()));
     assert!(!needs_work(&alone(&recorded("x")), &there, there.gates));
     let gone = recorded("group-gpu-lnvln");
     let again = answer(
@@ -259,16 +268,16 @@ fn a_group_gets_claims_like_a_pod() {
         &gone.entries[0],
         &there,
         there.gates,
-        Seen::Found(None),
+        LiveClaim::Found(None),
     );
-    assert_eq!(again, Answer::Adopt("x".into()));
+    assert_eq!(again, EntryVerdict::Adopt("x".into()));
     let none = world(vec![]);
     let again = answer(
         &alone(&gone),
         &gone.entries[0],
         &none,
         none.gates,
-        Seen::Found(None),
+        LiveClaim::Found(None),
     );
     assert_eq!(creates(again), "ns/group-gpu-nv77c");
     for (group, needed) in [

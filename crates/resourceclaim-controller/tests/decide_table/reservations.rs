@@ -1,7 +1,8 @@
 //! For whom a claim is reserved, and until when (RC-8 to RC-10).
 
 use resourceclaim_controller::decide::{
-    Being, Gates, Groups, RESERVED_FOR_MAX_SIZE, Reservation, Sight, Standing, claimant_kind, standing,
+    Being, ConsumerLookup, Gates, Groups, RESERVED_FOR_MAX_SIZE, Reservation, Standing, claimant_kind,
+    standing,
 };
 use resourceclaim_controller::pod_group::GroupVersion;
 use resourceclaim_controller::view::{ClaimView, ClaimantView, Consumer, ConsumerKind};
@@ -109,17 +110,26 @@ fn a_reservation_goes_only_with_its_consumer(
 ) {
     let gates = Gates::default();
     let judged = |consumer: &Consumer, departed, sight| standing(consumer, departed, &sight, gates);
-    assert_eq!(judged(&consumer, false, Sight::Cached(found.clone())), cached);
-    assert_eq!(judged(&consumer, false, Sight::Live(found.clone())), live);
+    assert_eq!(
+        judged(&consumer, false, ConsumerLookup::Cached(found.clone())),
+        cached
+    );
+    assert_eq!(
+        judged(&consumer, false, ConsumerLookup::Live(found.clone())),
+        live
+    );
     // Deleted is deleted.
     assert_eq!(
-        judged(&consumer, true, Sight::Cached(found.clone())),
+        judged(&consumer, true, ConsumerLookup::Cached(found.clone())),
         Standing::Gone
     );
     // Nobody knows what else there may be.
     let unknown = something_else("pod");
     for departed in [false, true] {
-        for sight in [Sight::Cached(found.clone()), Sight::Live(found.clone())] {
+        for sight in [
+            ConsumerLookup::Cached(found.clone()),
+            ConsumerLookup::Live(found.clone()),
+        ] {
             assert_eq!(judged(&unknown, departed, sight), Standing::Holds);
         }
     }
@@ -132,13 +142,19 @@ fn groups_keep_their_reservations_while_groups_do_not_count() {
         groups: Groups::On(GroupVersion::V1Beta1),
         ..off
     };
-    let judged = |sight: &Sight, gates| standing(&a_group("group"), false, sight, gates);
+    let judged = |sight: &ConsumerLookup, gates| standing(&a_group("group"), false, sight, gates);
     for (sight, counted) in [
-        (Sight::Cached(None), Standing::Unsure),
-        (Sight::Live(None), Standing::Gone),
-        (Sight::Cached(Some(being("other", false))), Standing::Unsure),
-        (Sight::Live(Some(being("other", false))), Standing::Gone),
-        (Sight::Cached(Some(being("group", false))), Standing::Holds),
+        (ConsumerLookup::Cached(None), Standing::Unsure),
+        (ConsumerLookup::Live(None), Standing::Gone),
+        (
+            ConsumerLookup::Cached(Some(being("other", false))),
+            Standing::Unsure,
+        ),
+        (ConsumerLookup::Live(Some(being("other", false))), Standing::Gone),
+        (
+            ConsumerLookup::Cached(Some(being("group", false))),
+            Standing::Holds,
+        ),
     ] {
         assert_eq!(judged(&sight, off), Standing::Holds, "{sight:?}");
         assert_eq!(judged(&sight, on), counted, "{sight:?}");

@@ -4,13 +4,13 @@
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use jiff::Timestamp;
 use resourceclaim_controller::decide::{
-    Answer, Being, Claimant, Create, Gates, Group, Groups, Known, Reservation, Reserve, Seen, answer,
-    needs_work, reservation,
+    Being, Claimant, Create, EntryVerdict, Gates, Group, Groups, Known, LiveClaim, Reservation, Reserve,
+    answer, needs_work, reservation,
 };
 use resourceclaim_controller::pod_group::GroupVersion;
 use resourceclaim_controller::view::{
-    ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry, Origin,
-    TemplateView,
+    ClaimOrigin, ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind,
+    Entry, TemplateView,
 };
 use serde_json::value::RawValue;
 use std::sync::Arc;
@@ -67,23 +67,29 @@ impl World {
     }
 
     /// What becomes of the first entry of `pod`.
-    pub(crate) fn answer(&self, pod: &ClaimantView) -> Answer {
+    pub(crate) fn answer(&self, pod: &ClaimantView) -> EntryVerdict {
         self.answer_in(pod, Group::None)
     }
 
-    pub(crate) fn answer_in(&self, pod: &ClaimantView, group: Group<'_>) -> Answer {
+    pub(crate) fn answer_in(&self, pod: &ClaimantView, group: Group<'_>) -> EntryVerdict {
         answer(
             &Claimant { view: pod, group },
             &pod.entries[0],
             self,
             self.gates,
-            Seen::Unasked,
+            LiveClaim::Unasked,
         )
     }
 
     /// What becomes of the first entry of `pod` when a live read of the recorded claim has found this.
-    pub(crate) fn answer_seeing(&self, pod: &ClaimantView, found: Option<&ClaimView>) -> Answer {
-        answer(&alone(pod), &pod.entries[0], self, self.gates, Seen::Found(found))
+    pub(crate) fn answer_seeing(&self, pod: &ClaimantView, found: Option<&ClaimView>) -> EntryVerdict {
+        answer(
+            &alone(pod),
+            &pod.entries[0],
+            self,
+            self.gates,
+            LiveClaim::Found(found),
+        )
     }
 
     pub(crate) fn pod_needs_work(&self, pod: &ClaimantView) -> bool {
@@ -229,7 +235,7 @@ pub(crate) fn claim(name: &str) -> ClaimView {
         finalizer: false,
         allocated: false,
         admin_access: false,
-        origin: Origin::User,
+        origin: ClaimOrigin::User,
     }
 }
 
@@ -259,7 +265,7 @@ pub(crate) fn owned_by(
     ClaimView {
         owner: Some(Arc::new(owner_ref(api_version, kind, owner, owner))),
         entry: Some(entry.into()),
-        origin: Origin::Template,
+        origin: ClaimOrigin::Template,
         ..claim
     }
 }
@@ -321,15 +327,15 @@ pub(crate) fn something_else(name: &str) -> Consumer {
     }
 }
 
-pub(crate) fn create_of(answer: Answer) -> Create {
+pub(crate) fn create_of(answer: EntryVerdict) -> Create {
     match answer {
-        Answer::Create(create) => create,
+        EntryVerdict::Create(create) => create,
         other => panic!("{other:?}"),
     }
 }
 
 /// The name of the claim that is to be made.
-pub(crate) fn creates(answer: Answer) -> String {
+pub(crate) fn creates(answer: EntryVerdict) -> String {
     create_of(answer).claim().to_string()
 }
 

@@ -12,12 +12,13 @@ use harness::sim;
 use jiff::Timestamp;
 use resourceclaim_controller::ResourceClaimController;
 use resourceclaim_controller::decide::{
-    Being, Change, ClaimantId, Create, RESERVED_FOR_MAX_SIZE, Reserve, claim_name,
+    Being, ClaimPlan, ClaimantId, Create, RESERVED_FOR_MAX_SIZE, Reserve, claim_name,
 };
 use resourceclaim_controller::pod_group::GroupVersion;
 use resourceclaim_controller::requests::{Answer, Query, Record, Write};
 use resourceclaim_controller::view::{
-    ClaimSource, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry, Origin, TemplateView,
+    ClaimOrigin, ClaimSource, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry,
+    TemplateView,
 };
 
 use crate::support::{a_pod, claim, key, owner_ref, pod_with, template, templated, users};
@@ -255,7 +256,7 @@ impl Server {
                 create.uid.clone(),
             ))),
             entry: Some(Arc::clone(&create.entry)),
-            origin: Origin::Template,
+            origin: ClaimOrigin::Template,
             ..claim(&key.name)
         });
         Ok(accepted(&claim))
@@ -309,11 +310,11 @@ impl Server {
         Ok(accepted(&self.put_claim(claim)))
     }
 
-    fn give(&mut self, judged: &ClaimView, step: &Change) -> Answered {
+    fn give(&mut self, judged: &ClaimView, step: &ClaimPlan) -> Answered {
         let claim = self.judged(&judged.key, &judged.uid, &judged.version)?;
         let mut after = ClaimView::clone(&claim);
         let written = match step {
-            Change::Release {
+            ClaimPlan::Release {
                 gone,
                 all,
                 deallocate,
@@ -331,7 +332,7 @@ impl Server {
                 after.allocated &= !deallocate;
                 Some(self.put_claim(after))
             }
-            Change::RemoveFinalizer => {
+            ClaimPlan::RemoveFinalizer => {
                 assert!(!claim.allocated && claim.reserved.is_empty(), "{claim:?}");
                 after.finalizer = false;
                 if claim.deleting.is_some() {
@@ -341,7 +342,7 @@ impl Server {
                     Some(self.put_claim(after))
                 }
             }
-            Change::Delete => {
+            ClaimPlan::Delete => {
                 assert!(claim.reserved.is_empty(), "{claim:?}");
                 assert!(claim.deleting.is_none(), "deleted twice: {claim:?}");
                 assert!(!self.owner_is_live(&claim), "the claim of a live pod: {claim:?}");
@@ -354,7 +355,7 @@ impl Server {
     }
 
     /// What a dry run goes on with is what comes.
-    fn is_as_planned(&self, before: &ClaimView, step: &Change, after: Option<&ClaimView>) {
+    fn is_as_planned(&self, before: &ClaimView, step: &ClaimPlan, after: Option<&ClaimView>) {
         let planned = step.done_to(before).map(|planned| ClaimView {
             version: self.version.to_string().into(),
             deleting: planned.deleting.map(|_| Timestamp::UNIX_EPOCH),

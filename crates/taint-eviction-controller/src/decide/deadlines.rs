@@ -18,7 +18,7 @@ use controller_core::clock::saturating_add;
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::{SignedDuration, Timestamp};
 
-use super::taints::Seen;
+use super::taints::TaintStay;
 use super::tolerations::used_tolerations;
 use crate::view::{PodView, Taint, Toleration};
 
@@ -33,7 +33,7 @@ pub struct Rules {
 
 /// The time of a judgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Now {
+pub struct JudgementTime {
     pub ours: Timestamp,
     /// How far `ours` is ahead of the API server's clock, as far as we know; never negative.
     pub ahead: SignedDuration,
@@ -61,13 +61,13 @@ pub struct Judgement {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    Keep(Because),
+    Keep(KeepReason),
     Evict(PendingEviction),
 }
 
 /// Why a pod stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Because {
+pub enum KeepReason {
     /// The pod has a deletionTimestamp.
     BeingDeleted,
     /// Its node has no `NoExecute` taint, or is gone.
@@ -259,9 +259,9 @@ impl PendingEviction {
 pub fn judge(
     pod: &PodView,
     bound: Moment,
-    taints: &[Seen],
+    taints: &[TaintStay],
     remembered: &[Tolerated],
-    now: &Now,
+    now: &JudgementTime,
     rules: &Rules,
 ) -> Judgement {
     let keep = |because| Judgement {
@@ -269,10 +269,10 @@ pub fn judge(
         remembered: Vec::new(),
     };
     if pod.deleting {
-        return keep(Because::BeingDeleted);
+        return keep(KeepReason::BeingDeleted);
     }
     if taints.is_empty() {
-        return keep(Because::Untainted);
+        return keep(KeepReason::Untainted);
     }
     let bound = bound.by_our_clock(now.ahead);
     let used = used_tolerations(&pod.tolerations, taints);
@@ -304,7 +304,7 @@ pub fn judge(
             at,
         });
     Judgement {
-        verdict: pending.map_or(Verdict::Keep(Because::ToleratesForEver), Verdict::Evict),
+        verdict: pending.map_or(Verdict::Keep(KeepReason::ToleratesForEver), Verdict::Evict),
         remembered: terms.iter().map(|term| term.kept).collect(),
     }
 }
@@ -321,7 +321,7 @@ impl<'a> Term<'a> {
     /// The toleration of the stay's taints that ends first, but no later than what is remembered of the stay (TE-5).
     /// `None` if the taints are tolerated for ever, or not at all.
     fn of_stay(
-        stay: &[(&'a Seen, Option<&Toleration>)],
+        stay: &[(&'a TaintStay, Option<&Toleration>)],
         remembered: &[Tolerated],
         bound: Timestamp,
         ahead: SignedDuration,

@@ -11,10 +11,10 @@ mod tolerations;
 use std::time::Duration;
 
 pub use self::deadlines::{
-    Because, Eviction, Judgement, Moment, Now, PendingEviction, Rules, Sight, Tolerated, Verdict, bound,
-    clock_ahead, first_sight_counts, judge, since,
+    Eviction, Judgement, JudgementTime, KeepReason, Moment, PendingEviction, Rules, Sight, Tolerated,
+    Verdict, bound, clock_ahead, first_sight_counts, judge, since,
 };
-pub use self::taints::{Seen, TAINTS_OF_A_FAILED_NODE, TaintMemory, seen};
+pub use self::taints::{TAINTS_OF_A_FAILED_NODE, TaintMemory, TaintStay, seen};
 pub use self::tolerations::used_tolerations;
 
 /// Tries that follow a failed one at short intervals. Source: `taint_eviction.go`, `retries`.

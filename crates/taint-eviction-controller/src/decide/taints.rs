@@ -20,7 +20,7 @@ pub const TAINTS_OF_A_FAILED_NODE: [&str; 2] =
 
 /// A taint of a node, and what is remembered for as long as it stays there (TE-5).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Seen {
+pub struct TaintStay {
     pub taint: Arc<Taint>,
     /// Since when the taint counts.
     pub since: Moment,
@@ -35,19 +35,19 @@ pub struct Seen {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TaintMemory {
     /// Sorted by name, so that the same events lead to the same evictions in the same order.
-    nodes: BTreeMap<Arc<str>, Arc<[Seen]>>,
+    nodes: BTreeMap<Arc<str>, Arc<[TaintStay]>>,
     last_stay: u64,
 }
 
 /// What to remember of a node that has `taints` at `now`, after `known`. A taint that was there keeps its stay. If the
 /// other one of [`TAINTS_OF_A_FAILED_NODE`] takes its place, the stay goes on as well (TE-5).
 pub fn seen(
-    known: &[Seen],
+    known: &[TaintStay],
     taints: &[Taint],
     now: Timestamp,
     mut new_stay: impl FnMut() -> u64,
-) -> Vec<Seen> {
-    let mut all: Vec<Seen> = Vec::with_capacity(taints.len());
+) -> Vec<TaintStay> {
+    let mut all: Vec<TaintStay> = Vec::with_capacity(taints.len());
     let by_name: BTreeMap<_, _> = known
         .iter()
         .rev()
@@ -62,7 +62,7 @@ pub fn seen(
         let stay = kin.map(|kin| kin.stay);
         let fresh = since(taint, now);
         let since = same.map_or(fresh, |same| same.since.earlier(fresh));
-        all.push(Seen {
+        all.push(TaintStay {
             taint: Arc::new(taint.clone()),
             since,
             stay: stay.unwrap_or_else(&mut new_stay),
@@ -103,26 +103,26 @@ impl TaintMemory {
         let known = self.of(node);
         let there: BTreeMap<_, _> = taints.iter().rev().map(|taint| (name(taint), taint)).collect();
         let has_failed = taints.iter().any(tells_a_failed_node);
-        let is_there = |Seen { taint, .. }: &Seen| {
+        let is_there = |TaintStay { taint, .. }: &TaintStay| {
             there.contains_key(&name(taint)) || has_failed && tells_a_failed_node(taint)
         };
         if known.iter().all(|known| is_there(known) != known.is_missing) {
             return;
         }
-        let read: Vec<Seen> = known
+        let read: Vec<TaintStay> = known
             .iter()
             .map(|known| match (is_there(known), known.is_missing) {
                 (true, true) => {
                     self.last_stay += 1;
                     let taint = there.get(&name(&known.taint)).copied();
-                    Seen {
+                    TaintStay {
                         taint: Arc::clone(&known.taint),
                         since: since(taint.unwrap_or(&known.taint), now),
                         stay: self.last_stay,
                         is_missing: false,
                     }
                 }
-                (is_there, _) => Seen {
+                (is_there, _) => TaintStay {
                     is_missing: !is_there,
                     ..known.clone()
                 },
@@ -137,7 +137,7 @@ impl TaintMemory {
     }
 
     /// The taints of `node`; empty if nothing is known of it.
-    pub fn of(&self, node: &str) -> Arc<[Seen]> {
+    pub fn of(&self, node: &str) -> Arc<[TaintStay]> {
         self.nodes.get(node).cloned().unwrap_or_default()
     }
 

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | TE-2 | `Toleration::tolerates`, `used_tolerations` | `tests/decide_table.rs::a_toleration_matches_a_taint`, `tests/decide_table.rs::a_pod_on_a_tainted_node_is_judged_by_its_tolerations` |
 
-use super::taints::Seen;
+use super::taints::TaintStay;
 use crate::view::{Operator, Taint, Toleration};
 
 impl Toleration {
@@ -49,7 +49,10 @@ fn canonical_integer(text: &str) -> Option<i64> {
 ///
 /// Each toleration is compared only with the taints of its key; the API server admits one per node. A toleration
 /// without a key matches all taints, so the search ends with it.
-pub fn used_tolerations<'a>(tolerations: &'a [Toleration], taints: &[Seen]) -> Vec<Option<&'a Toleration>> {
+pub fn used_tolerations<'a>(
+    tolerations: &'a [Toleration],
+    taints: &[TaintStay],
+) -> Vec<Option<&'a Toleration>> {
     let key = |at: usize| &*taints[at].taint.key;
     let mut by_key: Vec<_> = (0..taints.len()).collect();
     by_key.sort_by(|a, b| key(*a).cmp(key(*b)));

@@ -1,23 +1,27 @@
 //! The protobuf fields that are read, by the numbers of Kubernetes' `generated.proto`.
 
-use controller_core::informer::protobuf::{CONDITIONS, Kind, METADATA, Message};
+use controller_core::informer::protobuf::{CONDITIONS, FieldKind, METADATA, Message};
 
 /// `v1.Pod`.
 pub(super) const POD: Message = &[
     METADATA,
-    (2, "spec", Kind::Message(POD_SPEC)),
-    (3, "status", Kind::Message(&[(2, "conditions", CONDITIONS)])),
+    (2, "spec", FieldKind::Message(POD_SPEC)),
+    (3, "status", FieldKind::Message(&[(2, "conditions", CONDITIONS)])),
 ];
 const POD_SPEC: Message = &[
-    (10, "nodeName", Kind::Text),
-    (22, "tolerations", Kind::List(&Kind::Message(TOLERATION))),
+    (10, "nodeName", FieldKind::Text),
+    (
+        22,
+        "tolerations",
+        FieldKind::List(&FieldKind::Message(TOLERATION)),
+    ),
 ];
 const TOLERATION: Message = &[
-    (1, "key", Kind::Text),
-    (2, "operator", Kind::Text),
-    (3, "value", Kind::Text),
-    (4, "effect", Kind::Text),
-    (5, "tolerationSeconds", Kind::Int),
+    (1, "key", FieldKind::Text),
+    (2, "operator", FieldKind::Text),
+    (3, "value", FieldKind::Text),
+    (4, "effect", FieldKind::Text),
+    (5, "tolerationSeconds", FieldKind::Int),
 ];
 /// `v1.Node`.
 pub(super) const NODE: Message = &[
@@ -25,12 +29,12 @@ pub(super) const NODE: Message = &[
     (
         2,
         "spec",
-        Kind::Message(&[(5, "taints", Kind::List(&Kind::Message(TAINT)))]),
+        FieldKind::Message(&[(5, "taints", FieldKind::List(&FieldKind::Message(TAINT)))]),
     ),
 ];
 const TAINT: Message = &[
-    (1, "key", Kind::Text),
-    (2, "value", Kind::Text),
-    (3, "effect", Kind::Text),
-    (4, "timeAdded", Kind::Time),
+    (1, "key", FieldKind::Text),
+    (2, "value", FieldKind::Text),
+    (3, "effect", FieldKind::Text),
+    (4, "timeAdded", FieldKind::Time),
 ];

@@ -40,7 +40,7 @@ pub enum DrawnFault {
         /// Number of the replica, from 1.
         replica: usize,
         /// The moment of its death.
-        moment: Moment,
+        moment: DeathPoint,
         /// Time until it is started again.
         restart: Duration,
     },
@@ -76,7 +76,7 @@ pub enum Which {
 /// When a process dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Moment {
+pub enum DeathPoint {
     /// At the fault's time.
     Now,
     /// As its next write arrives, before the effect.
@@ -120,7 +120,7 @@ impl DrawnFault {
             15 => Self::Compaction,
             16..19 => Self::Crash {
                 replica: draw.number(1..replicas + 1),
-                moment: draw.pick(&[Moment::Now, Moment::BeforeWrite, Moment::AfterWrite]),
+                moment: draw.pick(&[DeathPoint::Now, DeathPoint::BeforeWrite, DeathPoint::AfterWrite]),
                 restart: draw.time(seconds(1, 30)),
             },
             19 => Self::Stop {
@@ -220,9 +220,9 @@ impl fmt::Display for DrawnFault {
                 restart,
             } => {
                 let moment = match moment {
-                    Moment::Now => "",
-                    Moment::BeforeWrite => " before its next write takes effect",
-                    Moment::AfterWrite => " after its next write took effect",
+                    DeathPoint::Now => "",
+                    DeathPoint::BeforeWrite => " before its next write takes effect",
+                    DeathPoint::AfterWrite => " after its next write took effect",
                 };
                 write!(f, "replica {replica} dies{moment}, back {restart:?} later")
             }

@@ -37,7 +37,7 @@ use tokio::sync::oneshot;
 use crate::embedded::{RecordedRequest, Resource, Server};
 
 pub use draw::Draw;
-pub use drawn_fault::{DrawnFault, Moment, Which, refusals};
+pub use drawn_fault::{DeathPoint, DrawnFault, Which, refusals};
 pub use failure::FailedSeed;
 pub use run::{Run, run};
 pub use seeds::{SeedsReport, Shrink, first_failure, report, seeds_to_run};

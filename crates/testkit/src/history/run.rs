@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 
-use super::drawn_fault::{DrawnFault, Moment, Which};
+use super::drawn_fault::{DeathPoint, DrawnFault, Which};
 use super::fence;
 use super::refusals;
 use super::{EndState, History, Life, Suite};
@@ -306,12 +306,12 @@ impl<'a, S: Suite> Stage<'a, S> {
         });
     }
 
-    fn crash(&mut self, number: usize, moment: Moment, restart: Duration) {
+    fn crash(&mut self, number: usize, moment: DeathPoint, restart: Duration) {
         let Some(process) = &self.replicas[number].process else {
             return;
         };
         let identity = process.identity.clone();
-        if moment == Moment::Now {
+        if moment == DeathPoint::Now {
             self.die(&identity);
         } else {
             let death = self.deaths.0.clone();
@@ -324,7 +324,7 @@ impl<'a, S: Suite> Stage<'a, S> {
                 found && death.send(identity.clone()).is_ok()
             };
             let fault = Fault::NoAnswer {
-                takes_effect: moment == Moment::AfterWrite,
+                takes_effect: moment == DeathPoint::AfterWrite,
             };
             self.server.fail_next(1, is_write, fault);
         }

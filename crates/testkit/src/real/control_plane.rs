@@ -15,7 +15,7 @@ use rand::RngExt;
 use serde_json::{Value, json};
 
 use super::audit::AuditLog;
-use super::credentials::{self, User};
+use super::credentials::{self, TokenUser};
 use super::scratch::Scratch;
 use super::{Assets, Error, Options, Process, eventually};
 
@@ -70,7 +70,7 @@ impl ControlPlane {
         let assets = Assets::find()?;
         let scratch = Scratch::new()?;
         let mut etcd = spawn_etcd(&assets, scratch.path())?;
-        let admin_user = User::admin();
+        let admin_user = TokenUser::admin();
         let audit = options
             .audit
             .map(|_| AuditLog::new(scratch.path().join("audit.log")));
@@ -261,11 +261,11 @@ fn api_server_args(
     scratch: &Scratch,
     options: &Options,
     audit: Option<&AuditLog>,
-    admin: &User,
+    admin: &TokenUser,
 ) -> Result<Vec<String>, Error> {
     let tokens: String = std::iter::once(admin)
         .chain(&options.users)
-        .map(User::token_line)
+        .map(TokenUser::token_line)
         .collect();
     let tokens = scratch.write("tokens.csv", &tokens)?;
     let (private, public) = credentials::signing_keys()?;

@@ -19,7 +19,7 @@ const P256_PUBLIC_KEY_INFO: &[u8] =
 
 /// A user of the API server's static token file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct User {
+pub struct TokenUser {
     /// User name in RBAC rules and in the audit log; no commas.
     pub name: String,
     /// Groups in addition to `system:authenticated`.
@@ -28,7 +28,7 @@ pub struct User {
     pub token: String,
 }
 
-impl User {
+impl TokenUser {
     /// The user `name` with a random token and no groups.
     pub fn new(name: &str) -> Self {
         let secret: u128 = rand::random();
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn groups_stay_one_field_of_the_token_file() {
-        let user = User {
+        let user = TokenUser {
             name: "alice".to_owned(),
             groups: vec!["dev".to_owned(), "ops".to_owned()],
             token: "secret".to_owned(),

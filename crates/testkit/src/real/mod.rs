@@ -42,9 +42,9 @@ mod wait;
 
 pub use assets::{Assets, PROGRAMS, pod_groups_version};
 pub use control_plane::{ControlPlane, Stop};
-pub use credentials::{User, client};
+pub use credentials::{TokenUser, client};
 pub use error::Error;
 pub use options::{AuditLevel, Options};
 pub use process::Process;
-pub use usage::Usage;
+pub use usage::ProcessUsage;
 pub use wait::eventually;

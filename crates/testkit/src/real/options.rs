@@ -1,7 +1,7 @@
 //! Options of a control plane.
 
 use super::assets::pod_groups_version;
-use super::credentials::User;
+use super::credentials::TokenUser;
 
 /// Deviations of a control plane from the default.
 #[derive(Clone, Debug, Default)]
@@ -9,7 +9,7 @@ pub struct Options {
     /// Keep an audit log, for [`ControlPlane::audit_events`](super::ControlPlane::audit_events).
     pub audit: Option<AuditLevel>,
     /// Users in addition to the administrator. Their only permissions are those that the test grants.
-    pub users: Vec<User>,
+    pub users: Vec<TokenUser>,
     /// Serve `PodGroups` and their claims, in this release's version of them (since 1.36).
     pub pod_groups: bool,
     /// Let permission to write a claim's `/status` cover all of it, as before 1.36.

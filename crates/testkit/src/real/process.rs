@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal};
 
 use super::scratch::Scratch;
-use super::{Error, Usage, eventually};
+use super::{Error, ProcessUsage, eventually};
 
 /// Number of log lines that an error or a failed test shows.
 const TAIL: usize = 30;
@@ -88,8 +88,8 @@ impl Process {
     }
 
     /// Current memory, threads and CPU time.
-    pub fn usage(&self) -> Result<Usage, Error> {
-        Usage::of(self.pid())
+    pub fn usage(&self) -> Result<ProcessUsage, Error> {
+        ProcessUsage::of(self.pid())
     }
 
     /// Resets [`Usage::peak_rss`] to the memory that is resident now.
@@ -255,6 +255,6 @@ mod tests {
         let usage = process.usage().unwrap();
         assert!(usage.peak_rss >= usage.rss);
         drop(process);
-        assert!(!log.exists() && Usage::of(pid).is_err());
+        assert!(!log.exists() && ProcessUsage::of(pid).is_err());
     }
 }

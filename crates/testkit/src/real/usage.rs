@@ -7,7 +7,7 @@ use super::Error;
 
 /// Memory, threads and CPU time of a process at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Usage {
+pub struct ProcessUsage {
     /// Resident memory in bytes (`VmRSS`).
     pub rss: u64,
     /// Peak of the resident memory in bytes (`VmHWM`).
@@ -18,7 +18,7 @@ pub struct Usage {
     pub cpu: Duration,
 }
 
-impl Usage {
+impl ProcessUsage {
     /// The usage of the process `pid`; fails if the process is gone.
     pub fn of(pid: u32) -> Result<Self, Error> {
         let read = || {
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn this_process_uses_memory_and_at_least_one_thread() {
-        let usage = Usage::of(std::process::id()).unwrap();
+        let usage = ProcessUsage::of(std::process::id()).unwrap();
         assert!(
             usage.rss > 0 && usage.peak_rss > 0 && usage.threads > 0,
             "{usage:?}"

@@ -9,7 +9,7 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::json;
 use testkit::embedded;
-use testkit::real::{self, Assets, ControlPlane, Options, User};
+use testkit::real::{self, Assets, ControlPlane, Options, TokenUser};
 use tokio::time::{sleep, timeout};
 use tower::ServiceExt;
 
@@ -140,7 +140,7 @@ pub(crate) fn with_token(server: &embedded::Server, token: &str) -> Client {
     Client::new(service, "default")
 }
 
-async fn real_ground(control_plane: &ControlPlane, alice: &User) -> Ground {
+async fn real_ground(control_plane: &ControlPlane, alice: &TokenUser) -> Ground {
     let client = async |token: &str| {
         let kubeconfig = control_plane.kubeconfig_for(token).unwrap();
         real::client(&kubeconfig).await.unwrap()
@@ -157,9 +157,9 @@ async fn real_ground(control_plane: &ControlPlane, alice: &User) -> Ground {
 /// `SCENARIO` in the environment picks those whose names contain it.
 pub(crate) async fn run_on_real(setting: Setting, scenarios: &[Scenario]) {
     let wanted = std::env::var("SCENARIO").unwrap_or_default();
-    let alice = User {
+    let alice = TokenUser {
         groups: vec!["dev".to_owned()],
-        ..User::new("alice")
+        ..TokenUser::new("alice")
     };
     let options = Options {
         users: vec![alice.clone()],

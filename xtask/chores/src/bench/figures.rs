@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::ensure;
-use testkit::real::Usage;
+use testkit::real::ProcessUsage;
 
 use super::contest::Who;
 use super::server::Load;
@@ -16,7 +16,7 @@ pub(super) struct Figures {
     /// Until half of it was.
     pub(super) half: Duration,
     /// Nothing for the floor, which runs in this process.
-    pub(super) usage: Option<Usage>,
+    pub(super) usage: Option<ProcessUsage>,
     pub(super) server: Load,
 }
 
@@ -45,7 +45,7 @@ impl Figures {
 
     /// Less the CPU time that the process had used when the run began.
     pub(super) fn without_cpu(self, before: Duration) -> Self {
-        let usage = self.usage.map(|usage| Usage {
+        let usage = self.usage.map(|usage| ProcessUsage {
             cpu: usage.cpu.saturating_sub(before),
             ..usage
         });
@@ -187,8 +187,8 @@ fn server_cpu(runs: &[Figures]) -> Duration {
     median(runs, |run| run.server.cpu).unwrap_or_default()
 }
 
-fn usage<K: Ord + Copy>(runs: &[Figures], by: impl Fn(&Usage) -> K) -> Option<K> {
-    let usages: Vec<Usage> = runs.iter().filter_map(|run| run.usage).collect();
+fn usage<K: Ord + Copy>(runs: &[Figures], by: impl Fn(&ProcessUsage) -> K) -> Option<K> {
+    let usages: Vec<ProcessUsage> = runs.iter().filter_map(|run| run.usage).collect();
     median(&usages, by)
 }
 
@@ -205,7 +205,7 @@ mod tests {
         Figures {
             took: Duration::from_secs(seconds),
             half: Duration::from_secs(1),
-            usage: Some(Usage {
+            usage: Some(ProcessUsage {
                 rss: 3 << 19,
                 peak_rss: 2 << 20,
                 threads: 3,

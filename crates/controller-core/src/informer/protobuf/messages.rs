@@ -1,77 +1,92 @@
 //! The messages that several kinds share, as far as they are read.
 
-use super::{Kind, Message};
+use super::{FieldKind, Message};
 
 /// `metav1.OwnerReference`, for [`OwnerWire`](crate::informer::OwnerWire).
 pub const OWNER_REFERENCE: Message = &[
-    (1, "kind", Kind::Text),
-    (3, "name", Kind::Text),
-    (4, "uid", Kind::Text),
-    (5, "apiVersion", Kind::Text),
-    (6, "controller", Kind::Bool),
+    (1, "kind", FieldKind::Text),
+    (3, "name", FieldKind::Text),
+    (4, "uid", FieldKind::Text),
+    (5, "apiVersion", FieldKind::Text),
+    (6, "controller", FieldKind::Bool),
 ];
 /// `metav1.ObjectMeta`, as far as any controller reads it.
 pub const OBJECT_META: Message = &[
-    (1, "name", Kind::Text),
-    (3, "namespace", Kind::Text),
-    (5, "uid", Kind::Text),
-    (6, "resourceVersion", Kind::Text),
-    (7, "generation", Kind::Int),
-    (8, "creationTimestamp", Kind::Time),
-    (9, "deletionTimestamp", Kind::Time),
+    (1, "name", FieldKind::Text),
+    (3, "namespace", FieldKind::Text),
+    (5, "uid", FieldKind::Text),
+    (6, "resourceVersion", FieldKind::Text),
+    (7, "generation", FieldKind::Int),
+    (8, "creationTimestamp", FieldKind::Time),
+    (9, "deletionTimestamp", FieldKind::Time),
     (11, "labels", TEXTS_BY_NAME),
     (12, "annotations", TEXTS_BY_NAME),
-    (13, "ownerReferences", Kind::List(&Kind::Message(OWNER_REFERENCE))),
-    (14, "finalizers", Kind::List(&Kind::TextPointer)),
-    (17, "managedFields", Kind::List(&Kind::Message(MANAGED_FIELDS))),
+    (
+        13,
+        "ownerReferences",
+        FieldKind::List(&FieldKind::Message(OWNER_REFERENCE)),
+    ),
+    (14, "finalizers", FieldKind::List(&FieldKind::TextPointer)),
+    (
+        17,
+        "managedFields",
+        FieldKind::List(&FieldKind::Message(MANAGED_FIELDS)),
+    ),
 ];
 /// The metadata of any object.
-pub const METADATA: (u32, &str, Kind) = (1, "metadata", Kind::Message(OBJECT_META));
+pub const METADATA: (u32, &str, FieldKind) = (1, "metadata", FieldKind::Message(OBJECT_META));
 /// An object of which only the metadata is read.
 pub const METADATA_ONLY: Message = &[METADATA];
 /// `metav1.LabelSelector`.
 pub const LABEL_SELECTOR: Message = &[
     (1, "matchLabels", TEXTS_BY_NAME),
-    (2, "matchExpressions", Kind::List(&Kind::Message(REQUIREMENT))),
+    (
+        2,
+        "matchExpressions",
+        FieldKind::List(&FieldKind::Message(REQUIREMENT)),
+    ),
 ];
 /// `metav1.Condition`.
 pub const CONDITION: Message = &[
-    (1, "type", Kind::Text),
-    (2, "status", Kind::Text),
-    (3, "observedGeneration", Kind::Int),
-    (4, "lastTransitionTime", Kind::Time),
-    (5, "reason", Kind::Text),
-    (6, "message", Kind::Text),
+    (1, "type", FieldKind::Text),
+    (2, "status", FieldKind::Text),
+    (3, "observedGeneration", FieldKind::Int),
+    (4, "lastTransitionTime", FieldKind::Time),
+    (5, "reason", FieldKind::Text),
+    (6, "message", FieldKind::Text),
 ];
 /// The conditions of pods and of Jobs, which agree in what is read.
-pub const CONDITIONS: Kind = Kind::List(&Kind::Message(&[
-    (1, "type", Kind::Text),
-    (2, "status", Kind::Text),
-    (4, "lastTransitionTime", Kind::Time),
-    (5, "reason", Kind::Text),
+pub const CONDITIONS: FieldKind = FieldKind::List(&FieldKind::Message(&[
+    (1, "type", FieldKind::Text),
+    (2, "status", FieldKind::Text),
+    (4, "lastTransitionTime", FieldKind::Time),
+    (5, "reason", FieldKind::Text),
 ]));
 /// Labels or annotations.
-pub const TEXTS_BY_NAME: Kind = Kind::Map(&Kind::TextPointer);
+pub const TEXTS_BY_NAME: FieldKind = FieldKind::Map(&FieldKind::TextPointer);
 
 const MANAGED_FIELDS: Message = &[
-    (1, "manager", Kind::Text),
-    (4, "time", Kind::Time),
-    (8, "subresource", Kind::Text),
+    (1, "manager", FieldKind::Text),
+    (4, "time", FieldKind::Time),
+    (8, "subresource", FieldKind::Text),
 ];
 const REQUIREMENT: Message = &[
-    (1, "key", Kind::Text),
-    (2, "operator", Kind::Text),
-    (3, "values", Kind::List(&Kind::TextPointer)),
+    (1, "key", FieldKind::Text),
+    (2, "operator", FieldKind::Text),
+    (3, "values", FieldKind::List(&FieldKind::TextPointer)),
 ];
 pub(super) const STATUS: Message = &[
-    (2, "status", Kind::Text),
-    (3, "message", Kind::Text),
-    (4, "reason", Kind::Text),
+    (2, "status", FieldKind::Text),
+    (3, "message", FieldKind::Text),
+    (4, "reason", FieldKind::Text),
     (
         5,
         "details",
-        Kind::Message(&[(5, "retryAfterSeconds", Kind::Int)]),
+        FieldKind::Message(&[(5, "retryAfterSeconds", FieldKind::Int)]),
     ),
-    (6, "code", Kind::Int),
+    (6, "code", FieldKind::Int),
 ];
-pub(super) const LIST_META: Message = &[(2, "resourceVersion", Kind::Text), (3, "continue", Kind::Text)];
+pub(super) const LIST_META: Message = &[
+    (2, "resourceVersion", FieldKind::Text),
+    (3, "continue", FieldKind::Text),
+];

@@ -26,11 +26,11 @@ use self::value::Value;
 use self::wire::{Wire, bytes_of, malformed, next_field};
 
 /// The fields of a message that are read: number, name in JSON, kind; at most 16.
-pub type Message = &'static [(u32, &'static str, Kind)];
+pub type Message = &'static [(u32, &'static str, FieldKind)];
 
 /// The type of a field.
 #[derive(Clone, Copy, Debug)]
-pub enum Kind {
+pub enum FieldKind {
     /// A `string`; absent if it is empty.
     Text,
     /// A `string` that Go has a pointer to: it may be present and empty.
@@ -145,8 +145,8 @@ mod tests {
     #[test]
     fn a_list_has_all_its_items_wherever_they_are_and_of_other_fields_the_last_counts() {
         const OF: Message = &[
-            (1, "texts", Kind::List(&Kind::TextPointer)),
-            (2, "number", Kind::Int),
+            (1, "texts", FieldKind::List(&FieldKind::TextPointer)),
+            (2, "number", FieldKind::Int),
         ];
         let bytes =
             b"\x0a\x01a\x10\x01\x0a\x00\x1a\x01x\x0a\x01b\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01";
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn what_is_cut_off_or_of_another_type_is_refused() {
-        const OF: Message = &[(1, "text", Kind::Text), (2, "number", Kind::Int)];
+        const OF: Message = &[(1, "text", FieldKind::Text), (2, "number", FieldKind::Int)];
         for bytes in [
             &b"\x0a\x02a"[..],
             b"\x0a",

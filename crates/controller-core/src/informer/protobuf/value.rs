@@ -9,7 +9,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 use serde::forward_to_deserialize_any;
 
 use super::wire::{Wire, bytes_of, malformed, next_field};
-use super::{Error, Kind, Message};
+use super::{Error, FieldKind, Message};
 
 /// Largest number of fields that are read of one message.
 const MOST_FIELDS: usize = 16;
@@ -24,7 +24,7 @@ pub(in crate::informer) struct Object<'de> {
 /// A field that was found: the last of its number counts, except that a list or a map has all of them.
 #[derive(Clone, Copy)]
 pub(super) struct Value<'de> {
-    kind: Kind,
+    kind: FieldKind,
     wire: Wire<'de>,
     /// The bytes after the first field of its number.
     rest: &'de [u8],
@@ -62,7 +62,7 @@ impl<'de> Object<'de> {
 impl<'de> Value<'de> {
     pub(super) const fn message(message: Message, bytes: &'de [u8]) -> Self {
         Self {
-            kind: Kind::Message(message),
+            kind: FieldKind::Message(message),
             wire: Wire::Bytes(bytes),
             rest: &[],
             number: 0,
@@ -78,7 +78,7 @@ impl<'de> Value<'de> {
 
     fn fields(self) -> Result<Fields<'de>, Error> {
         match self.kind {
-            Kind::Message(message) => Fields::find(message, self.bytes()?),
+            FieldKind::Message(message) => Fields::find(message, self.bytes()?),
             _ => Err(malformed()),
         }
     }
@@ -97,7 +97,10 @@ impl<'de> Value<'de> {
 
     /// Returns whether JSON would leave the field out.
     fn is_absent(self) -> bool {
-        matches!((self.kind, self.wire), (Kind::Text | Kind::Time, Wire::Bytes([])))
+        matches!(
+            (self.kind, self.wire),
+            (FieldKind::Text | FieldKind::Time, Wire::Bytes([]))
+        )
     }
 }
 
@@ -121,15 +124,15 @@ impl<'de> Deserializer<'de> for Value<'de> {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         match self.kind {
-            Kind::Text | Kind::TextPointer => visit_text(self.text()?, visitor),
-            Kind::Int => visitor.visit_i64(self.int()?),
-            Kind::Bool => visitor.visit_bool(self.int()? != 0),
-            Kind::Time if self.is_absent() => visitor.visit_unit(),
-            Kind::Time => visitor.visit_string(time(self.bytes()?)?),
-            Kind::IntOrString => int_or_string(self.bytes()?, visitor),
-            Kind::Message(_) => visitor.visit_map(self.fields()?),
-            Kind::List(item) => visitor.visit_seq(Items(self.again(*item))),
-            Kind::Map(value) => visitor.visit_map(Entries {
+            FieldKind::Text | FieldKind::TextPointer => visit_text(self.text()?, visitor),
+            FieldKind::Int => visitor.visit_i64(self.int()?),
+            FieldKind::Bool => visitor.visit_bool(self.int()? != 0),
+            FieldKind::Time if self.is_absent() => visitor.visit_unit(),
+            FieldKind::Time => visitor.visit_string(time(self.bytes()?)?),
+            FieldKind::IntOrString => int_or_string(self.bytes()?, visitor),
+            FieldKind::Message(_) => visitor.visit_map(self.fields()?),
+            FieldKind::List(item) => visitor.visit_seq(Items(self.again(*item))),
+            FieldKind::Map(value) => visitor.visit_map(Entries {
                 items: Items(self.again(*value)),
                 value: *value,
                 entry: None,
@@ -138,7 +141,7 @@ impl<'de> Deserializer<'de> for Value<'de> {
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        if matches!(self.kind, Kind::Time) && self.is_absent() {
+        if matches!(self.kind, FieldKind::Time) && self.is_absent() {
             return visitor.visit_none();
         }
         visitor.visit_some(self)
@@ -174,7 +177,7 @@ impl<'de> Deserializer<'de> for Value<'de> {
 
 impl<'de> Value<'de> {
     /// All fields of this number, each read as `kind`.
-    const fn again(self, kind: Kind) -> Repeated<'de> {
+    const fn again(self, kind: FieldKind) -> Repeated<'de> {
         Repeated {
             kind,
             number: self.number,
@@ -229,7 +232,7 @@ impl<'de> Fields<'de> {
             };
             match place {
                 Some(Value {
-                    kind: Kind::List(_) | Kind::Map(_),
+                    kind: FieldKind::List(_) | FieldKind::Map(_),
                     ..
                 }) => {}
                 place => {
@@ -323,7 +326,7 @@ impl<'de> MapAccess<'de> for Fields<'de> {
 
 /// All fields of one number.
 struct Repeated<'de> {
-    kind: Kind,
+    kind: FieldKind,
     number: u32,
     first: Option<Wire<'de>>,
     rest: &'de [u8],
@@ -362,7 +365,7 @@ impl<'de> SeqAccess<'de> for Items<'de> {
 /// A map field: each entry is a message of a key (1) and a value (2).
 struct Entries<'de> {
     items: Items<'de>,
-    value: Kind,
+    value: FieldKind,
     entry: Option<&'de [u8]>,
 }
 

@@ -13,8 +13,8 @@ use serde_json::value::RawValue;
 
 use super::messages::{CLAIM, POD};
 use super::{
-    ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry,
-    FINALIZER, Origin, SCHEDULING_GROUP, TemplateView,
+    ClaimOrigin, ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind,
+    Entry, FINALIZER, SCHEDULING_GROUP, TemplateView,
 };
 use crate::pod_group::GroupVersion;
 
@@ -175,13 +175,13 @@ fn deletion<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Timesta
 }
 
 impl Annotations {
-    fn origin(&self) -> Origin {
+    fn origin(&self) -> ClaimOrigin {
         if self.extended.as_deref() == Some("true") {
-            Origin::Extended
+            ClaimOrigin::Extended
         } else if self.entry.as_ref().is_some_and(|entry| !entry.is_empty()) {
-            Origin::Template
+            ClaimOrigin::Template
         } else {
-            Origin::User
+            ClaimOrigin::User
         }
     }
 }

@@ -122,7 +122,7 @@ fn a_claim_shows_whose_it_is_and_for_whom_it_is_reserved() {
     assert_eq!(view.owning_group(), None);
     assert_eq!((view.entry.as_deref(), &*view.version), (Some("a"), "7"));
     assert!(view.finalizer && view.allocated && view.admin_access);
-    assert_eq!((view.deleting, view.origin), (None, Origin::Template));
+    assert_eq!((view.deleting, view.origin), (None, ClaimOrigin::Template));
 }
 
 #[rstest]

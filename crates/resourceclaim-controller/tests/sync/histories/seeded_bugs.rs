@@ -9,7 +9,8 @@ use controller_core::informer::SourceEvent;
 use controller_core::runtime::Env;
 use harness::objects::{each, name};
 use harness::seeded_bugs::{
-    Answer, Retell, between, forgets_the_version, forgets_to_retry, leads_always, refused, retold, send, sent,
+    HttpAnswer, Retell, between, forgets_the_version, forgets_to_retry, leads_always, refused, retold, send,
+    sent,
 };
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
@@ -73,7 +74,7 @@ async fn read(client: &Client, path: &str) -> Value {
     client.request(request).await.unwrap_or_default()
 }
 
-async fn records_what_is_new(client: Client, head: Parts, body: Vec<u8>) -> Answer {
+async fn records_what_is_new(client: Client, head: Parts, body: Vec<u8>) -> HttpAnswer {
     let pod = head.uri.path().strip_suffix("/status");
     let Some(pod) = pod.filter(|path| path.contains("/pods/")) else {
         return send(&client, head, body).await;
@@ -86,7 +87,7 @@ async fn records_what_is_new(client: Client, head: Parts, body: Vec<u8>) -> Answ
     send(&client, head, write.to_string().into_bytes()).await
 }
 
-async fn reserves_for_who_is_done(client: Client, head: Parts, body: Vec<u8>) -> Answer {
+async fn reserves_for_who_is_done(client: Client, head: Parts, body: Vec<u8>) -> HttpAnswer {
     let write = parsed(&body);
     let change = &write["status"]["reservedFor"];
     let Some(gone) = each(change).find(|entry| entry["$patch"] == "delete") else {

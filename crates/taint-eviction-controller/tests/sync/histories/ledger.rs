@@ -1,7 +1,7 @@
 //! What has happened to each node and pod, whoever evicted it and when: the steps of a history as they are taken, and
 //! what the rules demand. Times are in milliseconds since the start.
 
-use harness::past::{Fate, Past, Pasts};
+use harness::past::{FinalFate, Past, Pasts};
 
 /// The two taints that count as one (TE-5).
 pub(super) const FAILED: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
@@ -217,9 +217,9 @@ impl Ledger {
     }
 
     /// What the rules demand for a pod.
-    pub(super) fn fate(&self, pod: &Pod) -> Fate {
+    pub(super) fn fate(&self, pod: &Pod) -> FinalFate {
         let met = self.met(pod, pod.from());
-        Fate::of(
+        FinalFate::of(
             met.filter_map(|(place, stay)| self.overdue(pod, place, stay))
                 .max(),
         )

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use harness::history::{NEVER_NEEDED, Scene, Scripted, accepting, step};
 use harness::objects::{edit, remove};
-use harness::past::{Ends, Fate, Past, Pasts, at, millis, second};
+use harness::past::{Ends, FinalFate, Past, Pasts, at, millis, second};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use testkit::embedded::{JOBS, RecordedRequest, RequestVerb, Resource, Server};
@@ -36,14 +36,14 @@ struct Told {
     finished: Option<i64>,
 }
 
-fn fate(job: &Past<Told>) -> Fate {
+fn fate(job: &Past<Told>) -> FinalFate {
     let overdue = job.told.iter().enumerate().filter_map(|(place, (from, told))| {
         let expiry = (told.finished? + told.ttl?) * 1000;
         let since = Some(expiry).filter(|expiry| *expiry < NEVER)?.max(*from);
         let overdue = job.told_until(place).map_or(i64::MAX, |end| end - since);
         Some(overdue).filter(|overdue| *overdue >= 0)
     });
-    Fate::of(overdue.max())
+    FinalFate::of(overdue.max())
 }
 
 impl Scene for Jobs {
