@@ -155,8 +155,8 @@ impl Controller for Dimmer {
 
     const NAME: &'static str = "dimmer";
 
-    fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>) {
-        match observed {
+    fn on_event(&self, cx: &mut ContextMut<'_, Self>, event: LoopEvent<'_, Self>) {
+        match event {
             LoopEvent::Overdue(dim) => cx.out.enqueue(dim.lamp.clone()),
             // Also lamps that seemed done.
             LoopEvent::Resync => cx
@@ -188,17 +188,17 @@ impl Controller for Dimmer {
         }
     }
 
-    fn apply_to_cache(&self, dim: &Dim, mutation: &mut CacheWrite<'_, Self>) {
+    fn apply_to_cache(&self, dim: &Dim, cache: &mut CacheWrite<'_, Self>) {
         let shines = dim.shines;
         let dimmed = move |lamp: &Lamp| Lamp {
             shines,
             ..lamp.clone()
         };
-        mutation.patch(|lamps| lamps, &dim.lamp, dimmed);
+        cache.patch(|lamps| lamps, &dim.lamp, dimmed);
     }
 
-    fn refresh_cache(&self, Query(lamp): &Query, reading: &mut CacheRead<'_, Self>) {
-        reading.object(|lamps| lamps, lamp, Option::as_ref);
+    fn refresh_cache(&self, Query(lamp): &Query, cache: &mut CacheRead<'_, Self>) {
+        cache.object(|lamps| lamps, lamp, Option::as_ref);
     }
 
     fn record(&self, event: String, _: &Recorder) {
@@ -207,8 +207,8 @@ impl Controller for Dimmer {
 }
 
 /// Lists and watches the lamps.
-pub fn lamps(watching: &mut InformerSet<Dimmer>) {
-    watching.fill::<ConfigMap, LampWire>(|lamps| lamps);
+pub fn lamps(informers: &mut InformerSet<Dimmer>) {
+    informers.fill::<ConfigMap, LampWire>(|lamps| lamps);
 }
 
 impl App for Dimmer {

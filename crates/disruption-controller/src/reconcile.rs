@@ -113,8 +113,8 @@ impl Controller for DisruptionController {
         }
     }
 
-    fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>) {
-        state::observe(cx, &observed);
+    fn on_event(&self, cx: &mut ContextMut<'_, Self>, event: LoopEvent<'_, Self>) {
+        state::observe(cx, &event);
     }
 
     fn reconcile(&self, cx: &Context<'_, Self>, key: &Key) -> Action<Self> {
@@ -154,13 +154,13 @@ impl Controller for DisruptionController {
         }
     }
 
-    fn apply_to_cache(&self, write: &Write, mutation: &mut CacheWrite<'_, Self>) {
-        let mutation = mutation.guarded();
+    fn apply_to_cache(&self, write: &Write, cache: &mut CacheWrite<'_, Self>) {
+        let cache = cache.guarded();
         match write {
             Write::Status(write) => {
-                let version = mutation.accepted().and_then(|accepted| accepted.version);
+                let version = cache.accepted().and_then(|accepted| accepted.version);
                 let (key, write) = (&write.status.pdb.key, Arc::clone(write));
-                mutation.patch(
+                cache.patch(
                     |stores| &mut stores.pdbs,
                     key,
                     move |pdb| write.status.applied_to(pdb, version),
@@ -168,7 +168,7 @@ impl Controller for DisruptionController {
             }
             Write::Reset(reset) => {
                 let target = Arc::clone(&reset.target);
-                mutation.patch(
+                cache.patch(
                     |stores| &mut stores.pods,
                     &reset.pod,
                     move |pod: &PodView| PodView {

@@ -115,16 +115,16 @@ impl App for ResourceClaimController {
     fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
         let asked = config.gates();
         let begin = move |gates: Gates, env: &Env| {
-            let watch = move |watching: &mut InformerSet<Self>| {
-                watching.fill::<Pod, PodWire>(|stores| &mut stores.pods);
-                watching.fill::<ResourceClaim, ClaimWire>(|stores| &mut stores.claims);
-                watching.fill::<ResourceClaimTemplate, TemplateWire>(|stores| &mut stores.templates);
+            let watch = move |informers: &mut InformerSet<Self>| {
+                informers.fill::<Pod, PodWire>(|stores| &mut stores.pods);
+                informers.fill::<ResourceClaim, ClaimWire>(|stores| &mut stores.claims);
+                informers.fill::<ResourceClaimTemplate, TemplateWire>(|stores| &mut stores.templates);
                 match gates.groups {
                     Groups::On(GroupVersion::V1Beta1) => {
-                        watching.fill::<PodGroup, PodGroupWire>(|stores| &mut stores.groups);
+                        informers.fill::<PodGroup, PodGroupWire>(|stores| &mut stores.groups);
                     }
                     Groups::On(GroupVersion::V1Alpha2) => {
-                        watching.fill::<AlphaPodGroup, AlphaPodGroupWire>(|stores| &mut stores.groups);
+                        informers.fill::<AlphaPodGroup, AlphaPodGroupWire>(|stores| &mut stores.groups);
                     }
                     Groups::Off | Groups::Unserved => {}
                 }

@@ -113,8 +113,8 @@ impl Controller for TaintEvictionController {
         }
     }
 
-    fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>) {
-        cx.state.observe(observed, &self.rules, cx.now.wall, &mut cx.out);
+    fn on_event(&self, cx: &mut ContextMut<'_, Self>, event: LoopEvent<'_, Self>) {
+        cx.state.observe(event, &self.rules, cx.now.wall, &mut cx.out);
     }
 
     fn reconcile(&self, cx: &Context<'_, Self>, key: &Key) -> Action<Self> {
@@ -151,9 +151,9 @@ impl Controller for TaintEvictionController {
         }
     }
 
-    fn apply_to_cache(&self, write: &Write, mutation: &mut CacheWrite<'_, Self>) {
+    fn apply_to_cache(&self, write: &Write, cache: &mut CacheWrite<'_, Self>) {
         if let Write::Delete(eviction) = write {
-            mutation.delete(|stores| &mut stores.pods, &eviction.pod, &eviction.uid);
+            cache.delete(|stores| &mut stores.pods, &eviction.pod, &eviction.uid);
         }
     }
 
@@ -248,11 +248,11 @@ impl TaintEvictionController {
         // The pass's own read serves until its end, another pod's read for [`SERVES_FOR`].
         let lately = |reply: &&Reply<Answer>| now.uptime.saturating_sub(reply.answered.uptime) < SERVES_FOR;
         let shared = || cx.shared(&query).filter(lately);
-        let Some(reading) = cx.pass.answer(&query).or_else(shared) else {
+        let Some(cache) = cx.pass.answer(&query).or_else(shared) else {
             return Action::Read(vec![query]);
         };
         let later = saturating_add(now.wall, CACHE_CATCHES_UP);
-        match self.judge_fresh(cx, &pod, reading) {
+        match self.judge_fresh(cx, &pod, cache) {
             Verdict::Evict(pending) if pending.is_due(now.wall) => {
                 let eviction = pending.eviction(&pod);
                 // Our clock, set back to the API server's.
@@ -271,10 +271,10 @@ impl TaintEvictionController {
     }
 
     /// Judges a pod by the taints on the API server, without remembering anything.
-    fn judge_fresh(&self, cx: &Context<'_, Self>, pod: &PodView, reading: &Reply<Answer>) -> Verdict {
+    fn judge_fresh(&self, cx: &Context<'_, Self>, pod: &PodView, cache: &Reply<Answer>) -> Verdict {
         let known = cx.state.taints.of(&pod.node);
         let judge = |taints: &[TaintStay]| self.judge_on(cx, pod, taints, cx.state.ahead).verdict;
-        let Some(taints) = taints_of(reading) else {
+        let Some(taints) = taints_of(cache) else {
             return judge(&known);
         };
         // Taints that the cache has not shown yet get stays that nothing is remembered for.

@@ -124,12 +124,12 @@ impl State {
     /// Handles every [`LoopEvent`]: all that happens besides changes of nodes and pods.
     pub(crate) fn observe(
         &mut self,
-        observed: LoopEvent<'_, TaintEvictionController>,
+        event: LoopEvent<'_, TaintEvictionController>,
         rules: &Rules,
         now: Timestamp,
         out: &mut Output<TaintEvictionController>,
     ) {
-        match observed {
+        match event {
             LoopEvent::Leading(leading) => {
                 self.leading = leading;
                 self.doubt_done(out);

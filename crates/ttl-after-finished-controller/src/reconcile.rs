@@ -57,8 +57,8 @@ impl Controller for TtlAfterFinishedController {
         job.namespace.as_deref()
     }
 
-    fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>) {
-        state::observe(cx, observed);
+    fn on_event(&self, cx: &mut ContextMut<'_, Self>, event: LoopEvent<'_, Self>) {
+        state::observe(cx, event);
     }
 
     fn reconcile(&self, cx: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
@@ -101,10 +101,8 @@ impl Controller for TtlAfterFinishedController {
         }
     }
 
-    fn apply_to_cache(&self, deletion: &Deletion, mutation: &mut CacheWrite<'_, Self>) {
-        mutation
-            .guarded()
-            .delete(|jobs| jobs, &deletion.job, &deletion.uid);
+    fn apply_to_cache(&self, deletion: &Deletion, cache: &mut CacheWrite<'_, Self>) {
+        cache.guarded().delete(|jobs| jobs, &deletion.job, &deletion.uid);
     }
 
     fn record(&self, event: Event, recorder: &Recorder) {

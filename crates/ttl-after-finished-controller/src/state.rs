@@ -46,9 +46,9 @@ impl Watches<JobView> for TtlAfterFinishedController {
 /// Handles every [`LoopEvent`]: all that happens besides changes of Jobs. A standby schedules no Job.
 pub(crate) fn observe(
     cx: &mut ContextMut<'_, TtlAfterFinishedController>,
-    observed: LoopEvent<'_, TtlAfterFinishedController>,
+    event: LoopEvent<'_, TtlAfterFinishedController>,
 ) {
-    let wake = match observed {
+    let wake = match event {
         LoopEvent::Leading(true) | LoopEvent::Resync => Requeue::Now,
         LoopEvent::Leading(false) => Requeue::Cancel,
         LoopEvent::Synced | LoopEvent::Watching(..) | LoopEvent::Overdue(_) => return,

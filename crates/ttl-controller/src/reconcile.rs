@@ -70,8 +70,8 @@ impl Controller for TtlController {
         vec![Queue::fifo("ttlcontroller", self.concurrent_syncs)]
     }
 
-    fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>) {
-        state::observe(cx, observed);
+    fn on_event(&self, cx: &mut ContextMut<'_, Self>, event: LoopEvent<'_, Self>) {
+        state::observe(cx, event);
     }
 
     fn reconcile(&self, cx: &Context<'_, Self>, key: &Key) -> Action<Self> {
@@ -120,18 +120,18 @@ impl Controller for TtlController {
         }
     }
 
-    fn apply_to_cache(&self, plan: &AnnotationWrite, mutation: &mut CacheWrite<'_, Self>) {
+    fn apply_to_cache(&self, plan: &AnnotationWrite, cache: &mut CacheWrite<'_, Self>) {
         let shown = NodeView {
             key: plan.node.clone(),
             annotation: Annotation::of(plan.ttl_seconds),
         };
-        mutation.patch(|nodes| nodes, &plan.node, move |_| shown.clone());
+        cache.patch(|nodes| nodes, &plan.node, move |_| shown.clone());
     }
 
-    fn refresh_cache(&self, query: &Query, reading: &mut CacheRead<'_, Self>) {
+    fn refresh_cache(&self, query: &Query, cache: &mut CacheRead<'_, Self>) {
         match query {
-            Query::Node(node) => reading.object(|nodes| nodes, node, |answer| answer.page.items.first()),
-            Query::Page(_) => reading.page(|nodes| nodes, |answer| &answer.page),
+            Query::Node(node) => cache.object(|nodes| nodes, node, |answer| answer.page.items.first()),
+            Query::Page(_) => cache.page(|nodes| nodes, |answer| &answer.page),
         }
     }
 

@@ -60,8 +60,8 @@ impl Watches<NodeView> for TtlController {
 }
 
 /// Handles every [`LoopEvent`]: all that happens besides changes of nodes.
-pub(crate) fn observe(cx: &mut ContextMut<'_, TtlController>, observed: LoopEvent<'_, TtlController>) {
-    match observed {
+pub(crate) fn observe(cx: &mut ContextMut<'_, TtlController>, event: LoopEvent<'_, TtlController>) {
+    match event {
         LoopEvent::Synced => start(cx),
         LoopEvent::Leading(true) => {
             // The nodes carry what the previous leader decided, with a state that we do not have.

@@ -128,9 +128,9 @@ fn tell(cx: &mut ContextMut<'_, DisruptionController>, changed: Changed) {
 /// time needs no action, because the next write names its version.
 pub(crate) fn observe(
     cx: &mut ContextMut<'_, DisruptionController>,
-    observed: &LoopEvent<'_, DisruptionController>,
+    event: &LoopEvent<'_, DisruptionController>,
 ) {
-    let sees_again = match observed {
+    let sees_again = match event {
         LoopEvent::Watching(resource, stands) => cx.state.watching(resource, *stands),
         LoopEvent::Leading(true) => {
             cx.state.late_from(cx.now.uptime);
@@ -141,7 +141,7 @@ pub(crate) fn observe(
         }
         _ => false,
     };
-    if sees_again || matches!(observed, LoopEvent::Leading(true) | LoopEvent::Resync) {
+    if sees_again || matches!(event, LoopEvent::Leading(true) | LoopEvent::Resync) {
         for budget in cx.state.budgets() {
             cx.out.enqueue(Key::Budget(budget.pdb.key.clone()));
         }

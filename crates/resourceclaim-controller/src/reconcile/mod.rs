@@ -143,8 +143,8 @@ impl Controller for ResourceClaimController {
         }
     }
 
-    fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>) {
-        state::observe(cx, observed, self.gates);
+    fn on_event(&self, cx: &mut ContextMut<'_, Self>, event: LoopEvent<'_, Self>) {
+        state::observe(cx, event, self.gates);
     }
 
     fn reconcile(&self, cx: &Context<'_, Self>, key: &Key) -> Action {
@@ -197,19 +197,19 @@ impl Controller for ResourceClaimController {
         }
     }
 
-    fn apply_to_cache(&self, write: &Write, mutation: &mut CacheWrite<'_, Self>) {
-        shown::apply_to_cache(write, mutation);
+    fn apply_to_cache(&self, write: &Write, cache: &mut CacheWrite<'_, Self>) {
+        shown::apply_to_cache(write, cache);
     }
 
     fn watch_timeout(&self, _: &Write) -> Duration {
         PENDING_TTL
     }
 
-    fn refresh_cache(&self, query: &Query, reading: &mut CacheRead<'_, Self>) {
+    fn refresh_cache(&self, query: &Query, cache: &mut CacheRead<'_, Self>) {
         match query {
-            Query::Claim(key) => reading.object(|stores| &mut stores.claims, key, Answer::claim),
+            Query::Claim(key) => cache.object(|stores| &mut stores.claims, key, Answer::claim),
             Query::Claimant(kind, key) => {
-                reading.object(Stores::store_of(*kind), key, Answer::claimant);
+                cache.object(Stores::store_of(*kind), key, Answer::claimant);
             }
             _ => {}
         }

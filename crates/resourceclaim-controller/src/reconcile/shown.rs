@@ -10,11 +10,11 @@ use crate::requests::{Record, Write};
 use crate::view::{ClaimOrigin, ClaimStatus, ClaimView, ClaimantView, EXTENDED_ANNOTATION};
 use crate::{ResourceClaimController, Stores};
 
-pub(super) fn apply_to_cache(write: &Write, mutation: &mut CacheWrite<'_, ResourceClaimController>) {
-    let accepted = mutation.accepted().cloned().unwrap_or_default();
+pub(super) fn apply_to_cache(write: &Write, cache: &mut CacheWrite<'_, ResourceClaimController>) {
+    let accepted = cache.accepted().cloned().unwrap_or_default();
     match write {
         Write::Create(create) => {
-            mutation.object(
+            cache.object(
                 |stores| &mut stores.claims,
                 &create.claim(),
                 |uid, version| made(create, uid, version),
@@ -24,14 +24,14 @@ pub(super) fn apply_to_cache(write: &Write, mutation: &mut CacheWrite<'_, Resour
             kind, key, statuses, ..
         }) => {
             let statuses: Box<[ClaimStatus]> = statuses.as_slice().into();
-            mutation.patch(Stores::store_of(*kind), key, move |claimant| ClaimantView {
+            cache.patch(Stores::store_of(*kind), key, move |claimant| ClaimantView {
                 statuses: statuses.clone(),
                 ..claimant.clone()
             });
         }
         Write::Reserve(reserve) => {
             let consumer = reserve.consumer.clone();
-            mutation.patch(
+            cache.patch(
                 |stores| &mut stores.claims,
                 &reserve.claim,
                 move |claim| {
@@ -44,11 +44,11 @@ pub(super) fn apply_to_cache(write: &Write, mutation: &mut CacheWrite<'_, Resour
             );
         }
         Write::GiveBack(claim, step) if lets_go(step, claim, &accepted) => {
-            mutation.delete(|stores| &mut stores.claims, &claim.key, &claim.uid);
+            cache.delete(|stores| &mut stores.claims, &claim.key, &claim.uid);
         }
         Write::GiveBack(claim, step) => {
             let step = step.clone();
-            mutation.patch(
+            cache.patch(
                 |stores| &mut stores.claims,
                 &claim.key,
                 move |claim| {

@@ -312,8 +312,8 @@ pub(crate) fn observe_lost(cx: &mut Cx<'_>, claim: ObjectKey) {
 }
 
 /// Handles every [`LoopEvent`]: all that happens besides changes of objects.
-pub(crate) fn observe(cx: &mut Cx<'_>, observed: LoopEvent<'_, ResourceClaimController>, gates: Gates) {
-    match observed {
+pub(crate) fn observe(cx: &mut Cx<'_>, event: LoopEvent<'_, ResourceClaimController>, gates: Gates) {
+    match event {
         LoopEvent::Synced => cx.state.synced = Some(cx.now.uptime),
         LoopEvent::Leading(leads) => {
             cx.state.has_gates = false;
