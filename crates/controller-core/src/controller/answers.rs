@@ -6,7 +6,7 @@ use std::time::Duration;
 use derive_where::derive_where;
 use jiff::Timestamp;
 
-use super::mutation::{Phase, ReadPhase};
+use super::cache::{Phase, ReadPhase};
 use super::requests::SlotOf;
 use super::{
     Action, AnswerOf, Controller, Description, Loop, LoopEvent, Notification, Now, Outcome, Pass, Query,

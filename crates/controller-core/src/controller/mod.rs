@@ -15,7 +15,7 @@
 //! | `permit_queue` | which passes wait for a permit? |
 //! | `requests` | what is in flight, and which keys wait for it? |
 //! | `plans` | what would a dry run write? |
-//! | `mutation` | what do an accepted write and a read do to the cache? |
+//! | `cache` | what do an accepted write and a read do to the cache? |
 //! | `request` | how does a query or a write become a request? |
 //! | `run` | who performs the loop's effects? |
 //! | `informer_set` | which informers feed the loop? |
@@ -29,6 +29,7 @@
 //! - *Done contract*: until the time that `Done` names, `reconcile(key)` returns the same in an unchanged world.
 
 mod answers;
+mod cache;
 mod effect;
 mod event_loop;
 mod explain;
@@ -36,7 +37,6 @@ mod fair_queue;
 mod informer_set;
 mod key_queue;
 mod levels;
-mod mutation;
 mod pass;
 mod passes;
 mod permit_queue;
@@ -59,11 +59,11 @@ use std::time::Duration;
 use derive_where::derive_where;
 use prometheus::Registry;
 
+pub use self::cache::{CacheRead, CacheWrite};
 pub use self::effect::{Completed, Effect, Notification, Polled};
 pub use self::event_loop::Loop;
 pub use self::explain::{Explained, explain};
 pub use self::informer_set::InformerSet;
-pub use self::mutation::{CacheRead, CacheWrite};
 pub use self::pass::{
     Accepted, Action, Description, Failed, Now, Object, Outcome, Pass, QueryPolicy, Reply, RequestOf,
     Requeue, ResultOf,

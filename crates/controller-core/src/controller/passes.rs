@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::mutation::{Phase, ReadPhase};
+use super::cache::{Phase, ReadPhase};
 use super::pass::PassFailed;
 use super::permit_queue::{Limit, Rank, Turn};
 use super::requests::{InFlight, SlotOf};

@@ -113,8 +113,8 @@ impl<V: View> Store<V> {
     /// changes.
     ///
     /// Nothing changes if the watch has shown that version, if the object is known to be gone, or if the store holds
-    /// another. Without a version the object is [`Freshness::Unknown`], unless the effect is [`Effect::Deleted`] or
-    /// [`Effect::Nothing`].
+    /// another. Without a version the object is [`Freshness::Unknown`], unless the effect is [`WriteEffect::Deleted`] or
+    /// [`WriteEffect::Nothing`].
     ///
     /// `id` is the number of the request, by which the store reports that the watch has shown the write. A version that
     /// proves that the API server has been set back to an earlier state makes the informer list again.
@@ -155,7 +155,7 @@ impl<V: View> Store<V> {
     /// changes.
     ///
     /// The object is no longer [`Freshness::Unknown`]. If the watch has not shown this version, the read counts like an
-    /// accepted [`Effect::Object`]. If it found none, an object that the watch has never shown is gone; the end of any
+    /// accepted [`WriteEffect::Object`]. If it found none, an object that the watch has never shown is gone; the end of any
     /// other is left to the watch.
     pub fn read(&mut self, key: &ObjectKey, found: Option<(V, Uid, u64)>) -> Option<Delta<V>> {
         let told = self.told;

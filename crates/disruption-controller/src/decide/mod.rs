@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | DIS-7 | `decide`, `judged` | `tests/decide_table.rs::the_condition_moves_its_time_only_with_its_status` |
 //! | DIS-8 | `decide`, `Write` | `tests/decide_table.rs::nothing_is_written_when_the_status_says_it_all`, `tests/sync/requests.rs::one_status_write_is_one_patch_with_every_number` |
-//! | DIS-9 | `decide`, `Failure` | `tests/decide_table.rs::what_cannot_be_computed_allows_nothing_and_says_why` |
+//! | DIS-9 | `decide`, `SyncFailure` | `tests/decide_table.rs::what_cannot_be_computed_allows_nothing_and_says_why` |
 //!
 //! The other rules are in the modules: [`mod@demand`] (DIS-2, DIS-3), [`expected`] (DIS-2, DIS-11), [`scale`] (DIS-5),
 //! [`mod@disrupted`] (DIS-4, DIS-6), [`mod@stale`] (DIS-15).

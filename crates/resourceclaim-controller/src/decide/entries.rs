@@ -135,7 +135,7 @@ pub fn wants_claims(claimant: &ClaimantView) -> bool {
     !claimant.deleting && !claimant.is_done()
 }
 
-/// What to do about `entry`; `seen` is the answer to [`Answer::Ask`].
+/// What to do about `entry`; `seen` is the answer to [`EntryVerdict::Ask`].
 pub fn answer(
     claimant: &Claimant<'_>,
     entry: &Entry,

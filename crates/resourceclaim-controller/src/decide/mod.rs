@@ -6,7 +6,7 @@
 //! | RC-2 | `answer`, `made_for`, `wants_claims` | `tests/decide_table/entries.rs::an_entry_is_adopted_else_made` |
 //! | RC-3 | `base_name`, `claim_name`, `Create` | `tests/decide_table/entries.rs::a_claim_is_named_after_its_pod_and_entry`, `tests/decide_props.rs::a_claim_that_is_made_again_has_another_name` |
 //! | RC-5 | `statuses` | `tests/decide_table/entries.rs::all_claims_of_a_pod_are_recorded_at_once` |
-//! | RC-6 | `Failure` | `tests/decide_table/entries.rs::one_failing_entry_does_not_stop_the_others` |
+//! | RC-6 | `EntryFailure` | `tests/decide_table/entries.rs::one_failing_entry_does_not_stop_the_others` |
 //! | RC-7 | `Gates` | `tests/decide_table/entries.rs::a_template_that_asks_for_what_is_off_is_refused` |
 //! | RC-8 | `reservation` | `tests/decide_table/reservations.rs::a_pod_on_a_node_gets_its_allocated_claims_reserved` |
 //! | RC-9 | `standing` | `tests/decide_table/reservations.rs::a_reservation_goes_only_with_its_consumer` |

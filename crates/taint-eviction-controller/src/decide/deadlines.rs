@@ -43,9 +43,9 @@ pub struct JudgementTime {
 /// What is remembered of a pod for one stay of a taint on its node: the toleration that ended first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Tolerated {
-    /// The [`Seen::stay`].
+    /// The [`TaintStay::stay`].
     pub stay: u64,
-    /// The [`Seen::since`] when this toleration was used.
+    /// The [`TaintStay::since`] when this toleration was used.
     pub since: Moment,
     /// The toleration's `tolerationSeconds`, at least 0.
     pub seconds: i64,

@@ -201,7 +201,7 @@ impl Faults {
         self.rules.clear();
     }
 
-    /// Seeds the chances of [`Rule::probability`].
+    /// Seeds the chances of [`FaultRule::probability`].
     pub(super) fn seed(&mut self, seed: u64) {
         self.chance = ChaCha8Rng::seed_from_u64(seed);
     }

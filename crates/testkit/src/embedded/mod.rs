@@ -164,7 +164,7 @@ impl Server {
         *self.shared.observer.lock() = Some(shared::Observer(Arc::new(tell)));
     }
 
-    /// Time since the start: the scale of [`Request::arrived`].
+    /// Time since the start: the scale of [`RecordedRequest::arrived`].
     pub fn elapsed(&self) -> std::time::Duration {
         self.shared.elapsed()
     }
@@ -243,7 +243,7 @@ impl Server {
         self.shared.faults.lock().add(rule);
     }
 
-    /// Seeds the chances of [`Rule::probability`]; the default is 0.
+    /// Seeds the chances of [`FaultRule::probability`]; the default is 0.
     pub fn seed_faults(&self, seed: u64) {
         self.shared.faults.lock().seed(seed);
     }

@@ -217,7 +217,7 @@ impl RecordedRequests {
         Self(self.0.iter().filter(|request| wanted(request)).cloned().collect())
     }
 
-    /// One line per request, as [`Request`] prints it.
+    /// One line per request, as [`RecordedRequest`] prints it.
     pub fn lines(&self) -> Vec<String> {
         self.0.iter().map(ToString::to_string).collect()
     }

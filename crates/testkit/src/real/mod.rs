@@ -20,7 +20,7 @@
 //! | `options` | [`Options`]: deviations from the default |
 //! | `process` | [`Process`]: one child; also launches our own binaries |
 //! | `scratch` | directories that do not outlive their test for long |
-//! | `usage` | [`Usage`]: memory, threads and CPU time of a process |
+//! | `usage` | [`ProcessUsage`]: memory, threads and CPU time of a process |
 //! | `wait` | [`eventually`]: the only place that polls |
 //!
 //! A test that needs a control plane is marked `#[ignore = "needs a control plane: cargo xtask test"]`: plain `cargo

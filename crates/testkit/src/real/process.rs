@@ -92,7 +92,7 @@ impl Process {
         ProcessUsage::of(self.pid())
     }
 
-    /// Resets [`Usage::peak_rss`] to the memory that is resident now.
+    /// Resets [`ProcessUsage::peak_rss`] to the memory that is resident now.
     pub fn reset_peak(&self) -> Result<(), Error> {
         let pid = self.pid();
         // `proc_pid_clear_refs(5)`.

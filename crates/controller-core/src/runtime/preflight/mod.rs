@@ -1,6 +1,6 @@
 //! The subcommand `preflight`: may this controller be switched on in this cluster, and what must be done before?
 //!
-//! `read` asks the API server and collects [`Facts`]; [`decide`] only makes a [`Report`] of them.
+//! `read` asks the API server and collects [`Facts`]; [`decide`] only makes a [`PreflightReport`] of them.
 
 mod decide;
 mod distributions;

@@ -9,7 +9,6 @@ use std::time::Duration;
 use super::answers::Answers;
 use super::effect::{Completed, Effect, Notification, Polled};
 use super::key_queue::KeyQueue;
-use super::mutation::{CacheRead, CacheWrite, Phase, ReadPhase};
 use super::permit_queue::{Limit, PermitQueue};
 use super::plans::Plans;
 use super::requests::{InFlight, Requests};
@@ -156,13 +155,13 @@ impl<C: Controller> Loop<C> {
     }
 
     /// Handles everything but changes of objects and ends of requests.
-    pub fn on_event(&mut self, observed: LoopEvent<'_, C>, now: Now) {
-        match observed {
+    pub fn on_event(&mut self, event: LoopEvent<'_, C>, now: Now) {
+        match event {
             LoopEvent::Synced if self.stage == Stage::Starting => self.stage = Stage::Working,
             LoopEvent::Leading(leading) => self.lead(leading, now),
             LoopEvent::Synced | LoopEvent::Resync | LoopEvent::Watching(..) | LoopEvent::Overdue(_) => {}
         }
-        self.with(now, |controller, cx| controller.on_event(cx, observed));
+        self.with(now, |controller, cx| controller.on_event(cx, event));
     }
 
     /// Begins or ends a term. All passes that need one end with it; the results of their requests are still passed on.
@@ -358,30 +357,6 @@ impl<C: Controller> Loop<C> {
 
     pub(super) fn on_result(&mut self, key: &C::Key, result: ResultOf<'_, C>, now: Now) {
         self.with(now, |controller, cx| controller.on_result(cx, key, result));
-    }
-
-    /// Applies this phase of the write to the cache; returns whether the watch has yet to show the write.
-    pub(super) fn apply_to_cache(&mut self, id: u64, write: &C::Write, phase: Phase<'_>, now: Now) -> bool {
-        let controller = Arc::clone(&self.controller);
-        let mut mutation = CacheWrite {
-            id,
-            phase,
-            event_loop: self,
-            now,
-            is_pending: false,
-        };
-        controller.apply_to_cache(write, &mut mutation);
-        mutation.is_pending
-    }
-
-    /// Applies a query, which is being sent or is answered, to the cache.
-    pub(super) fn refresh_cache(&mut self, query: &C::Query, phase: ReadPhase<'_, C>, now: Now) {
-        let mut reading = CacheRead {
-            phase,
-            event_loop: self,
-            now,
-        };
-        Arc::clone(&reading.event_loop.controller).refresh_cache(query, &mut reading);
     }
 
     /// Lets the controller change its state, then requeues its keys and, in a term, keeps its events.

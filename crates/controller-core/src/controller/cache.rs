@@ -47,6 +47,32 @@ pub(super) enum ReadPhase<'a, C: Controller> {
     },
 }
 
+impl<C: Controller> Loop<C> {
+    /// Applies this phase of the write to the cache; returns whether the watch has yet to show the write.
+    pub(super) fn apply_to_cache(&mut self, id: u64, write: &C::Write, phase: Phase<'_>, now: Now) -> bool {
+        let controller = Arc::clone(&self.controller);
+        let mut cache = CacheWrite {
+            id,
+            phase,
+            event_loop: self,
+            now,
+            is_pending: false,
+        };
+        controller.apply_to_cache(write, &mut cache);
+        cache.is_pending
+    }
+
+    /// Applies a query, which is being sent or is answered, to the cache.
+    pub(super) fn refresh_cache(&mut self, query: &C::Query, phase: ReadPhase<'_, C>, now: Now) {
+        let mut cache = CacheRead {
+            phase,
+            event_loop: self,
+            now,
+        };
+        Arc::clone(&cache.event_loop.controller).refresh_cache(query, &mut cache);
+    }
+}
+
 impl<C: Controller> CacheWrite<'_, C> {
     /// The write changes the object to `patch` of it. It may name the object by its name alone: the answer says which
     /// one it was.
