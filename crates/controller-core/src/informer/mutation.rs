@@ -6,7 +6,7 @@
 //! ```ignore
 //! pods.begin_write(&key);
 //! let delta = match mark(&key).await {
-//!     Accepted { uid, version } => pods.accepted(&key, &uid, version, id, Effect::Patch(marked)),
+//!     Accepted { uid, version } => pods.accepted(&key, &uid, version, id, WriteEffect::Patch(marked)),
 //!     Refused => { pods.refused(&key); None }
 //!     NoAnswer => { pods.unknown(&key); None }
 //! };

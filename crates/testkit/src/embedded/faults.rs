@@ -75,10 +75,10 @@ pub enum Fault {
 /// Selects the requests that meet a fault.
 ///
 /// ```
-/// # use testkit::embedded::{Fault, Rule, Verb};
+/// # use testkit::embedded::{Fault, FaultRule, RequestVerb};
 /// // The third patch of a node, and each one after it with a chance of one in five.
-/// Rule::new(Fault::DropBefore).verb(Verb::Patch).resource("nodes").nth(3);
-/// Rule::new(Fault::DropBefore).verb(Verb::Patch).resource("nodes").after(3).probability(0.2);
+/// FaultRule::new(Fault::DropBefore).verb(RequestVerb::Patch).resource("nodes").nth(3);
+/// FaultRule::new(Fault::DropBefore).verb(RequestVerb::Patch).resource("nodes").after(3).probability(0.2);
 /// ```
 pub struct FaultRule {
     matches: Vec<Matcher>,
