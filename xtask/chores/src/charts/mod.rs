@@ -2,7 +2,7 @@
 //!
 //! | in a chart | written from |
 //! |---|---|
-//! | `templates/` | `xtask/charts/templates/`, the same in every chart |
+//! | `templates/common` | a link to `charts/src/templates/`, which Helm follows and packages as files |
 //! | `values.yaml`, `values.schema.json`, `README.md` | `xtask/charts/values.yaml` and the config type of the controller |
 //! | `files/rules.yaml` | `xtask/charts/<controller>/rules.yaml`: its permissions in the whole cluster |
 //! | `files/rules-of-gates.yaml` | the file of that name beside it, if there is one: what a feature gate needs beside them |
@@ -44,8 +44,17 @@ use ttl_controller::TtlController;
 use crate::image;
 use xtask::command::root;
 
-use files::{found, source, source_if_any, sources};
+use files::{found, source, source_if_any};
 pub(crate) use umbrella::{NAME as UMBRELLA, VERSION as UMBRELLA_VERSION};
+
+/// What in `charts/` is no chart.
+const BY_HAND: &str = "src";
+/// The link from a chart to the templates that all charts share. They are no library chart: the names of templates are
+/// global in a release, so in `kube-controllers` one version of the library would render the charts of all versions.
+const TEMPLATES: &str = "templates/common";
+/// A file of the chart itself, which fails where the link is left out, as from a Git repository by Flux. Without it Helm
+/// would install nothing, or remove what is installed, and say that all is well.
+const NOTES: &str = "{{ include \"controller.notes\" . }}\n";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -243,7 +252,8 @@ fn released(args: &Args) -> Result<[Chart; 5]> {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let wanted = files(&released(args)?)?;
-    let there = found(&root().join("charts"))?;
+    let mut there = found(&root().join("charts"))?;
+    there.retain(|path, _| !path.starts_with(BY_HAND));
     let stale = differences(&wanted, &there);
     if stale.is_empty() {
         println!("charts/ is up to date");
@@ -262,7 +272,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             Some(text) => {
                 let folder = file.parent().context("a file of a chart is in a folder")?;
                 fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
-                if umbrella::is_link(path) {
+                if is_link(path) {
                     symlink(text, &file).with_context(|| format!("link {}", file.display()))?;
                 } else {
                     fs::write(&file, text).with_context(|| format!("write {}", file.display()))?;
@@ -273,6 +283,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         println!("wrote charts/{}", path.display());
     }
     Ok(())
+}
+
+/// Whether the file of a chart is a link: its text is where it leads.
+fn is_link(path: &Path) -> bool {
+    path.ends_with(TEMPLATES) || umbrella::is_link(path)
 }
 
 /// The files that are missing, have another text, or are left over.
@@ -296,9 +311,8 @@ fn files(charts: &[Chart]) -> Result<BTreeMap<PathBuf, String>> {
     let mut files = umbrella::files(charts)?;
     for chart in charts {
         let mut add = |path: &Path, text| files.insert(Path::new(chart.name).join(path), text);
-        for (path, text) in found(&sources().join("templates"))? {
-            add(&Path::new("templates").join(path), text);
-        }
+        add(Path::new(TEMPLATES), "../../src/templates".to_owned());
+        add(Path::new("templates/NOTES.txt"), NOTES.to_owned());
         let values = values::Values::of(chart)?;
         let rules = source(chart.name, "rules.yaml")?;
         let of_gates = source_if_any(chart.name, "rules-of-gates.yaml")?;

@@ -18,7 +18,7 @@ const ABOUT: &str = "Control loops of kube-controller-manager as programs of the
 /// Its own; it grows when that of one of the controllers does (docs/releasing.md).
 pub(crate) const VERSION: &str = "0.1.0";
 
-/// Whether the file of a chart is a link: its text is where it leads.
+/// Whether the file is a link to the chart of a controller.
 pub(super) fn is_link(path: &Path) -> bool {
     path.parent() == Some(&Path::new(NAME).join("charts"))
 }

@@ -43,6 +43,7 @@ fn groups(controller: &str) -> Vec<Group> {
     vec![
         ("### In the controller", format!("crates/{controller}/src/")),
         chart,
+        ("### In what all charts share", "charts/src/templates/".to_owned()),
         (
             "### In what all controllers share",
             "crates/controller-core/src/".to_owned(),
@@ -136,6 +137,7 @@ mod tests {
         let log = "\x1eaaa1\x1fAnnotate in bursts\n\ncrates/ttl-controller/src/next.rs\ncrates/controller-core/src/lib.rs\n\
                    \x1eaaa2\x1fTell of bursts\n\ncrates/ttl-controller/CHANGELOG.md\ncrates/ttl-controller/src/lib.rs\n\
                    \x1eaaa3\x1fLet a value through\n\ncharts/ttl-controller/values.yaml\n\
+                   \x1eaaa7\x1fLabel more\n\ncharts/src/templates/service.yaml\n\
                    \x1eaaa6\x1fTest more\n\ncrates/controller-core/src/leader/tests/mod.rs\ncrates/ttl-controller/src/tests.rs\n\
                    \x1eaaa4\x1fPing less\n\ncrates/controller-core/src/lib.rs\n\
                    \x1eaaa5\x1fWait less\n\ncrates/controller-core/src/lib.rs\n";
@@ -144,6 +146,7 @@ mod tests {
             listed("ttl-controller"),
             "### In the controller\n\n- Annotate in bursts (aaa1)\n\n\
              ### In the chart\n\n- Let a value through (aaa3)\n\n\
+             ### In what all charts share\n\n- Label more (aaa7)\n\n\
              ### In what all controllers share\n\n- Ping less (aaa4)\n- Wait less (aaa5)"
         );
         // What they share is in no chart of its own.

@@ -146,7 +146,6 @@ fn read(answer: &str, target: &Target) -> Result<Vec<Series>> {
 mod tests {
     use super::*;
     use crate::screenshot::dashboard::Dashboard;
-    use xtask::command::root;
 
     fn panel(unit: &str, expr: &str, legend: &str) -> Panel {
         let panel = serde_json::json!({
@@ -196,12 +195,8 @@ mod tests {
             return;
         };
         let mut panels = 0;
-        for chart in fs::read_dir(root().join("charts")).unwrap() {
-            let name = chart.unwrap().file_name();
-            if name == crate::charts::UMBRELLA {
-                continue;
-            }
-            for panel in Dashboard::of(name.to_str().unwrap()).unwrap().panels {
+        for name in command::controllers().unwrap() {
+            for panel in Dashboard::of(&name).unwrap().panels {
                 prometheus.answer(&panel, Duration::from_secs(1)).unwrap();
                 panels += 1;
             }

@@ -42,7 +42,7 @@ impl Cluster {
 
     /// A pod of the chart's Deployment.
     fn pod(&self, name: &str, args: &[&str]) -> Value {
-        let only = ["--show-only=templates/deployment.yaml"];
+        let only = ["--show-only=templates/common/deployment.yaml"];
         let deployment = self.read(&rendered(name, &[&only, args].concat()));
         let mut pod = deployment["spec"]["template"].clone();
         pod["apiVersion"] = json!("v1");

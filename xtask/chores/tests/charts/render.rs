@@ -35,7 +35,7 @@ fn the_charts_render_as_the_goldens_have_it() {
             &format!("{name}/admission.golden.yaml"),
             &[
                 "--set=admissionPolicy.enabled=true",
-                "--show-only=templates/admissionpolicy.yaml",
+                "--show-only=templates/common/admissionpolicy.yaml",
             ],
         );
     }
@@ -61,7 +61,7 @@ fn the_charts_render_as_the_goldens_have_it() {
     golden(
         "ttl-controller",
         "control-plane.golden.yaml",
-        &[on_nodes, "--show-only=templates/deployment.yaml"],
+        &[on_nodes, "--show-only=templates/common/deployment.yaml"],
     );
 }
 
@@ -339,6 +339,42 @@ fn the_umbrella_is_packaged_with_the_charts_that_it_names() {
     );
 }
 
+/// As Flux has a chart of a Git repository, and a checkout without symbolic links.
+#[test]
+#[ignore = "needs helm: cargo xtask test"]
+fn a_chart_without_its_templates_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let copied = folder.path().join("ttl-controller").display().to_string();
+    said(
+        Command::new("cp")
+            .args(["-R", &chart("ttl-controller"), &copied])
+            .output()
+            .unwrap(),
+    );
+    fs::remove_file(format!("{copied}/templates/common")).unwrap();
+    let output = run_helm(&["template", "a", &copied, "--set=image.repository=a"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains("no template \"controller.notes\""), "{errors}");
+}
+
+/// As a release does it.
+#[test]
+#[ignore = "needs helm: cargo xtask test"]
+fn a_package_needs_no_other_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().display().to_string();
+    let value = "--set=image.repository=a";
+    for name in CHARTS {
+        said(helm(&["package", &chart(name), "--destination", &to]));
+        let package = format!("{to}/{name}-0.1.0.tgz");
+        said(helm(&["lint", "--strict", &package, value]));
+        assert_eq!(
+            documents(&["c", &package, value]),
+            documents(&["c", &chart(name), value])
+        );
+    }
+}
+
 /// The values in the document of static pods.
 #[test]
 #[ignore = "needs helm: cargo xtask test"]
@@ -418,7 +454,12 @@ fn a_value_takes_something_away(#[case] set: &str, #[case] gone: &str) {
 /// What Helm renders of the Deployment of ttl-controller.
 fn deployment(args: &[&str]) -> Value {
     let chart = chart("ttl-controller");
-    let only = ["template", "a", &chart, "--show-only=templates/deployment.yaml"];
+    let only = [
+        "template",
+        "a",
+        &chart,
+        "--show-only=templates/common/deployment.yaml",
+    ];
     serde_saphyr::from_str(&said(helm(&[&only, args].concat()))).unwrap()
 }
 

@@ -1,3 +1,5 @@
+{{/* What Helm prints at the end: each chart's NOTES.txt is this. */}}
+{{- define "controller.notes" -}}
 {{ .Chart.Name }} {{ .Chart.AppVersion }} runs in namespace {{ include "controller.namespace" . }} as {{ include "controller.fullname" . }}.
 {{ if dig "dryRun" false .Values.config }}
 It decides and reports, and writes nothing (config.dryRun). What it would have written:
@@ -31,3 +33,4 @@ Its metrics, and what is ready:
   {{- end }}
   curl {{ with include "controller.authorizesMetrics" . }}-H "Authorization: Bearer $TOKEN" {{ end }}{{ if eq (include "controller.scheme" .) "HTTPS" }}-k https{{ else }}http{{ end }}://localhost:8080/metrics
   curl {{ if eq (include "controller.scheme" .) "HTTPS" }}-k 'https{{ else }}'http{{ end }}://localhost:8080/readyz?verbose'
+{{- end -}}
