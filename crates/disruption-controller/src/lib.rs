@@ -96,7 +96,7 @@ impl App for DisruptionController {
             // They are from `controllermanager`, which may be anybody there.
             events: None,
         },
-        rules: include_str!("../../../xtask/charts/disruption-controller/rules.yaml"),
+        rules: include_str!("../../../charts/src/disruption-controller/rules.yaml"),
         rules_of_gates: None,
     });
 

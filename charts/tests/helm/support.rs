@@ -48,14 +48,14 @@ pub(crate) fn chart(name: &str) -> String {
     root().join("charts").join(name).display().to_string()
 }
 
-/// A file among the sources of the charts.
-pub(crate) fn source(path: &str) -> PathBuf {
-    root().join("xtask/charts").join(path)
+/// A file that the tests have beside them.
+pub(crate) fn file(path: &str) -> PathBuf {
+    root().join("charts/tests").join(path)
 }
 
 /// The flag for values that switch everything on.
 pub(crate) fn everything() -> String {
-    format!("--values={}", source("everything.yaml").display())
+    format!("--values={}", file("everything.yaml").display())
 }
 
 /// The values that the README of a chart shows for its metrics, as a file.

@@ -7,8 +7,8 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::documents::in_blocks_of;
-use crate::static_pod;
-use crate::support::{CHARTS, UMBRELLA, chart, everything, helm, metrics_of, root, run_helm, said, source};
+use crate::support::{CHARTS, UMBRELLA, chart, everything, helm, metrics_of, root, run_helm, said};
+use crate::{static_pod, support};
 
 #[test]
 #[ignore = "needs helm: cargo xtask test"]
@@ -54,13 +54,13 @@ fn the_charts_render_as_the_goldens_have_it() {
     // The others differ in what stands in files/ alone; the dashboard is there to be read.
     golden(
         "ttl-controller",
-        "everything.golden.yaml",
+        "ttl-controller/everything.golden.yaml",
         &[&everything(), "--set=dashboard.enabled=false"],
     );
     let on_nodes = "--set=controlPlane=require,hostNetwork=true,config.httpBindAddress=127.0.0.1:10299";
     golden(
         "ttl-controller",
-        "control-plane.golden.yaml",
+        "ttl-controller/control-plane.golden.yaml",
         &[on_nodes, "--show-only=templates/common/deployment.yaml"],
     );
 }
@@ -70,7 +70,7 @@ fn golden(name: &str, file: &str, args: &[&str]) {
     let mut template = vec!["template", name, &chart, "--namespace=kube-system"];
     template.extend(args);
     let rendered = said(helm(&template));
-    let path = source(file);
+    let path = support::file(file);
     if std::env::var("GOLDEN").is_ok_and(|golden| golden == "write") {
         fs::write(&path, &rendered).unwrap();
     }
@@ -339,7 +339,7 @@ fn the_umbrella_is_packaged_with_the_charts_that_it_names() {
     );
 }
 
-/// As Flux has a chart of a Git repository, and a checkout without symbolic links.
+/// As Flux reads it from a Git repository: without the links.
 #[test]
 #[ignore = "needs helm: cargo xtask test"]
 fn a_chart_without_its_templates_is_refused() {
@@ -347,11 +347,11 @@ fn a_chart_without_its_templates_is_refused() {
     let copied = folder.path().join("ttl-controller").display().to_string();
     said(
         Command::new("cp")
-            .args(["-R", &chart("ttl-controller"), &copied])
+            .args(["-RL", &chart("ttl-controller"), &copied])
             .output()
             .unwrap(),
     );
-    fs::remove_file(format!("{copied}/templates/common")).unwrap();
+    fs::remove_dir_all(format!("{copied}/templates/common")).unwrap();
     let output = run_helm(&["template", "a", &copied, "--set=image.repository=a"]);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(errors.contains("no template \"controller.notes\""), "{errors}");
@@ -507,7 +507,7 @@ fn a_released_chart_installs_the_image_of_the_release_and_no_other_of_its_tag() 
     let released = folder.path().join("ttl-controller").display().to_string();
     said(
         Command::new("cp")
-            .args(["-R", &chart("ttl-controller"), &released])
+            .args(["-RL", &chart("ttl-controller"), &released])
             .output()
             .unwrap(),
     );
