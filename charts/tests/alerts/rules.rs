@@ -4,17 +4,6 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// The charts that have alerts, by name: kube-controllers has those of the charts that it names.
-pub(crate) fn charts() -> Vec<String> {
-    let folders = std::fs::read_dir(folder()).unwrap();
-    let mut charts: Vec<_> = folders
-        .map(|chart| chart.unwrap().file_name().into_string().unwrap())
-        .filter(|chart| file(chart).is_file())
-        .collect();
-    charts.sort();
-    charts
-}
-
 /// Where they stand.
 pub(crate) fn file(controller: &str) -> PathBuf {
     folder().join(controller).join("files/alerts.yaml")

@@ -10,13 +10,7 @@ use testkit::real::{ControlPlane, Options};
 
 use crate::documents::in_blocks_of;
 
-pub(crate) const CHARTS: [&str; 5] = [
-    "disruption-controller",
-    "resourceclaim-controller",
-    "taint-eviction-controller",
-    "ttl-after-finished-controller",
-    "ttl-controller",
-];
+pub(crate) use xtask::CONTROLLERS as CHARTS;
 
 /// The chart that has them all.
 pub(crate) const UMBRELLA: &str = "kube-controllers";

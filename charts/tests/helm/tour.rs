@@ -492,10 +492,11 @@ fn names_what_is_there(words: &[&str]) {
     let folder = folders.iter().find(|folder| folder.is_dir());
     let folder = folder.unwrap_or_else(|| panic!("{words:?}: no package {package}"));
     for (flag, targets) in [("--test", "tests"), ("--example", "examples")] {
-        if let Some(target) = value(&[flag]) {
-            let target = folder.join(targets).join(target);
+        if let Some(name) = value(&[flag]) {
+            let target = folder.join(targets).join(name);
             let file = target.with_extension("rs");
-            let elsewhere = format!("path = \"../../charts/tests/");
+            // In another folder, by the manifest.
+            let elsewhere = format!("name = \"{name}\"\npath = ");
             let listed = || fs::read_to_string(folder.join("Cargo.toml")).unwrap();
             assert!(
                 file.is_file() || target.join("main.rs").is_file() || listed().contains(&elsewhere),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::alerts::Alert;
 use super::*;
-use xtask::command;
+use xtask::CONTROLLERS;
 
 /// What each process tells about itself: Prometheus' own library, and Prometheus of its targets.
 const OF_EVERY_PROCESS: [&str; 3] = ["up", "process_cpu_seconds_total", "process_resident_memory_bytes"];
@@ -246,12 +246,7 @@ fn a_link_that_leads_elsewhere_differs() {
 
 #[test]
 fn every_controller_has_a_chart() {
-    let charts: BTreeSet<_> = charts().iter().map(|chart| chart.name.to_owned()).collect();
-    let crates = command::crates().unwrap();
-    let controllers = crates.iter().map(|folder| command::name(folder));
-    for controller in controllers.filter(|name| name.ends_with("-controller")) {
-        assert!(charts.contains(&controller), "{controller}");
-    }
+    assert_eq!(charts().map(|chart| chart.name), CONTROLLERS);
 }
 
 #[test]
@@ -373,15 +368,8 @@ fn every_alert_says_what_to_do() {
 #[test]
 fn every_metric_is_explained() {
     let operations = fs::read_to_string(root().join("docs/operations.md")).unwrap();
-    for controller in command::crates()
-        .unwrap()
-        .iter()
-        .map(|folder| command::name(folder))
-    {
-        if !controller.ends_with("-controller") {
-            continue;
-        }
-        for metric in families(&controller) {
+    for controller in CONTROLLERS {
+        for metric in families(controller) {
             let named = [format!("`{metric}`"), format!("`{metric}{{")];
             let there = named.iter().any(|name| operations.contains(name)) || metric == "up";
             assert!(
