@@ -7,6 +7,7 @@ use anyhow::{Context, Result};
 use crate::command::{self, cargo, root, run as run_command};
 use crate::control_plane;
 use crate::{kubernetes, rules, schema, test};
+use xtask::CONTROLLERS;
 use xtask::steps::Steps;
 
 #[derive(clap::Args)]
@@ -124,14 +125,13 @@ fn older_releases(_: &Args) -> Result<()> {
 
 /// The image of each controller: written, read back, and run from an empty root.
 fn images(_: &Args) -> Result<()> {
-    let controllers = command::controllers()?;
     let output = tempfile::tempdir().context("create a directory for images")?;
     let mut build = command::chore("image");
     build.arg("--output");
-    run_command(build.arg(output.path()).args(&controllers))?;
+    run_command(build.arg(output.path()).args(CONTROLLERS))?;
     let assets = control_plane::assets()?;
     let mut verify = command::chore("verify-image");
-    let tars = controllers
+    let tars = CONTROLLERS
         .iter()
         .map(|name| output.path().join(format!("{name}.tar")));
     run_command(verify.args(tars).env("KUBEBUILDER_ASSETS", assets))
@@ -191,13 +191,7 @@ fn rolling_upgrades(_: &Args) -> Result<()> {
 /// Time and memory against their bars, on the real control plane.
 fn benches(_: &Args) -> Result<()> {
     let assets = control_plane::assets()?;
-    let rows = [
-        "ttl",
-        "ttl-after-finished",
-        "disruption",
-        "taint-eviction",
-        "resourceclaim",
-    ];
+    let rows = CONTROLLERS.map(|name| name.trim_end_matches("-controller"));
     run_command(
         command::chore("bench")
             .args(rows)

@@ -35,12 +35,6 @@ pub fn folders(parent: &Path) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// The names of the controllers.
-pub fn controllers() -> Result<Vec<String>> {
-    let names = crates()?.into_iter().map(|folder| name(&folder));
-    Ok(names.filter(|name| name.ends_with("-controller")).collect())
-}
-
 /// The name of a crate: that of its folder.
 pub fn name(of: &Path) -> String {
     of.file_name().unwrap_or_default().to_string_lossy().into_owned()

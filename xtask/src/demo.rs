@@ -8,6 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::CONTROLLERS;
 use crate::command::{self, cargo};
 
 /// What follows `cargo xtask demo`.
@@ -33,8 +34,8 @@ pub fn run(args: &Args) -> Result<Infallible> {
 fn build() -> Result<PathBuf> {
     // In one call, so that both are built from the same dependencies.
     let mut build = cargo(["build", "--package", "demo"]);
-    for controller in command::controllers()? {
-        build.args(["--package", &controller]);
+    for controller in CONTROLLERS {
+        build.args(["--package", controller]);
     }
     command::run(&mut build)?;
     let own = std::env::current_exe().context("find this program")?;

@@ -92,7 +92,7 @@ impl App for DisruptionController {
             // The built-in's events come from `controllermanager`, which may be any of its loops.
             events: None,
         },
-        rules: include_str!("../../../xtask/charts/disruption-controller/rules.yaml"),
+        rules: include_str!("../../../charts/src/disruption-controller/rules.yaml"),
         rules_of_gates: None,
     });
 

@@ -45,7 +45,7 @@ impl Chart {
         }
     }
 
-    /// The chart with the values of another golden in `xtask/charts/<controller>/`.
+    /// The chart with the values of another golden in `charts/tests/<controller>/`.
     #[must_use]
     pub const fn rendered_as(self, golden: &'static str) -> Self {
         Self { golden, ..self }
@@ -140,7 +140,7 @@ impl Chart {
     }
 
     fn rendered(self) -> Vec<Value> {
-        let charts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../xtask/charts");
+        let charts = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/tests");
         let text = std::fs::read_to_string(charts.join(self.controller).join(self.golden)).unwrap();
         serde_saphyr::from_multiple(&text).unwrap()
     }

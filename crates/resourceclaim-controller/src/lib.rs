@@ -104,9 +104,9 @@ impl App for ResourceClaimController {
             }),
             events: Some("resource_claim"),
         },
-        rules: include_str!("../../../xtask/charts/resourceclaim-controller/rules.yaml"),
+        rules: include_str!("../../../charts/src/resourceclaim-controller/rules.yaml"),
         rules_of_gates: Some(RulesOfGates {
-            rules: include_str!("../../../xtask/charts/resourceclaim-controller/rules-of-gates.yaml"),
+            rules: include_str!("../../../charts/src/resourceclaim-controller/rules-of-gates.yaml"),
             is_on: Config::is_on,
         }),
     });

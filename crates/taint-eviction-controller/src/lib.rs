@@ -81,7 +81,7 @@ impl App for TaintEvictionController {
             writes: None,
             events: Some(NAME),
         },
-        rules: include_str!("../../../xtask/charts/taint-eviction-controller/rules.yaml"),
+        rules: include_str!("../../../charts/src/taint-eviction-controller/rules.yaml"),
         rules_of_gates: None,
     });
 

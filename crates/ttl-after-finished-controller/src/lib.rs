@@ -60,7 +60,7 @@ impl App for TtlAfterFinishedController {
             writes: None,
             events: None,
         },
-        rules: include_str!("../../../xtask/charts/ttl-after-finished-controller/rules.yaml"),
+        rules: include_str!("../../../charts/src/ttl-after-finished-controller/rules.yaml"),
         rules_of_gates: None,
     });
 

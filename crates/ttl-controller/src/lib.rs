@@ -66,7 +66,7 @@ impl App for TtlController {
             }),
             events: None,
         },
-        rules: include_str!("../../../xtask/charts/ttl-controller/rules.yaml"),
+        rules: include_str!("../../../charts/src/ttl-controller/rules.yaml"),
         rules_of_gates: None,
     });
 

@@ -3,10 +3,8 @@
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
+use xtask::CONTROLLERS;
 use xtask::command::{self, cargo};
-
-/// How the name of every controller ends.
-const CONTROLLER: &str = "-controller";
 
 /// A controller, as its manifest describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -35,7 +33,7 @@ pub(crate) fn controllers() -> Result<Vec<Package>> {
         .filter(|package| {
             package["name"]
                 .as_str()
-                .is_some_and(|name| name.ends_with(CONTROLLER))
+                .is_some_and(|name| CONTROLLERS.contains(&name))
         })
         .map(serde_json::from_value)
         .collect::<Result<Vec<Package>, _>>()

@@ -23,7 +23,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 
-use crate::command::{self, root};
+use crate::command::root;
 use crate::guide;
 
 /// The rules that one crate answers for.
@@ -110,8 +110,7 @@ struct Source {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut defects = unlisted_controllers()?;
-    defects.extend(guide::defects()?);
+    let mut defects = guide::defects()?;
     defects.extend(quotes::defects()?);
     let mut report = String::from(
         "<!-- Written by `cargo xtask rules` from the tables at the top of the modules. -->\n\
@@ -164,17 +163,6 @@ fn impurities(book: &Book, source: &Source) -> Vec<String> {
         }
     }
     found
-}
-
-/// A controller without a book would never be asked for its rules.
-fn unlisted_controllers() -> Result<Vec<String>> {
-    let names = command::crates()?
-        .into_iter()
-        .map(|folder| command::name(&folder));
-    Ok(names
-        .filter(|name| name.ends_with("-controller") && BOOKS.iter().all(|book| book.package != name))
-        .map(|name| format!("{name}: no entry in BOOKS of xtask/src/rules/mod.rs"))
-        .collect())
 }
 
 /// The Rust files in `src/` and `tests/` of the crate in `folder`, in the order of their paths.

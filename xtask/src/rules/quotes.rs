@@ -6,19 +6,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 
 use crate::command::{self, root};
+use xtask::CONTROLLERS;
 
 /// The table of log lines, which is quoted word by word.
 const LOG: (&str, &str) = ("docs/operations.md", "## Log lines");
-/// What the names of our metrics begin with.
-const METRICS: [&str; 7] = [
-    "controller_",
-    "disruption_controller_",
-    "dynamic_resource_allocation_",
-    "resourceclaim_controller_",
-    "taint_eviction_controller_",
-    "ttl_after_finished_controller_",
-    "ttl_controller_",
-];
+/// What the names of our metrics begin with, besides those of the controllers.
+const METRICS: [&str; 2] = ["controller_", "dynamic_resource_allocation_"];
 /// Flags of programs that are nowhere in this repository.
 const OF_OTHERS: [&str; 1] = ["--kube-controller-manager-arg"];
 /// What Prometheus adds to the name of a histogram.
@@ -131,9 +124,11 @@ impl Tree {
             let there = self.has_flag(name);
             return (is_flag && !there).then(|| format!("no program has the flag `{name}`"));
         }
-        let is_metric = METRICS
-            .iter()
-            .any(|prefix| name.starts_with(prefix) && name.len() > prefix.len())
+        let begins = |prefix: &str| name.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty());
+        let is_metric = (METRICS.into_iter().any(begins)
+            || CONTROLLERS
+                .iter()
+                .any(|controller| begins(&(controller.replace('-', "_") + "_"))))
             && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
         (is_metric && !self.has_metric(name)).then(|| format!("there is no metric `{name}`"))
     }

@@ -1,5 +1,13 @@
 use super::*;
 
+/// A controller without a book would never be asked for its rules.
+#[test]
+fn every_controller_has_a_book() {
+    let [core, controllers @ ..] = BOOKS.map(|book| book.package);
+    assert_eq!(core, "controller-core");
+    assert_eq!(controllers, xtask::CONTROLLERS);
+}
+
 const BOOK: Book = Book::of_value("ttl-controller", "TTL", 2);
 
 fn source(path: &str, text: &str) -> Source {

@@ -123,7 +123,7 @@ mod tests {
         // Those of a folder.
         assert!(of("crates/ttl-controller/tests/live/main.rs") > 10);
         // Those of the charts, too.
-        assert!(of("xtask/chores/tests/charts/main.rs") > 0);
+        assert!(of("charts/tests/helm/main.rs") > 0);
         assert_eq!(of("crates/ttl-controller/tests/sync/main.rs"), 0);
         assert_eq!(of("crates/ttl-controller/src/main.rs"), 0);
     }

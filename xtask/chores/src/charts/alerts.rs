@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Chart, source, yaml};
+use super::{Chart, GENERATED, source, yaml};
 
 /// Follows the number in an expression that a value of the chart may change.
 const THRESHOLD: &str = " # threshold";
@@ -58,7 +58,7 @@ pub(super) fn rules(chart: &Chart) -> Result<String> {
     for line in source(chart.name, "alerts.yaml")?.lines() {
         writeln!(text, "      {line}")?;
     }
-    Ok(filled_in(&text, chart.name).replace(RUNBOOKS, &chart.runbooks()))
+    Ok(GENERATED.to_owned() + &filled_in(&text, chart.name).replace(RUNBOOKS, &chart.runbooks()))
 }
 
 /// JSON Schema of what the values say of single alerts: no name that is none, no threshold of one that has none.

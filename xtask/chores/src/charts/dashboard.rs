@@ -91,7 +91,7 @@ fn variables(controller: &str) -> Value {
 }
 
 fn panels(chart: &str) -> Result<Vec<Panel>> {
-    yaml(&source(chart, "dashboard.yaml")?).with_context(|| format!("xtask/charts/{chart}/dashboard.yaml"))
+    yaml(&source(chart, "dashboard.yaml")?).with_context(|| format!("charts/src/{chart}/dashboard.yaml"))
 }
 
 /// Where a panel stands among others in rows of `columns`, the first of which begins at `top`.

@@ -31,8 +31,8 @@ pub(super) fn found(folder: &Path) -> Result<BTreeMap<PathBuf, String>> {
 }
 
 /// Where the charts are written from.
-pub(super) fn sources() -> PathBuf {
-    root().join("xtask/charts")
+fn sources() -> PathBuf {
+    root().join("charts/src")
 }
 
 /// What stands in `file` of the sources of `chart`; of what all charts share, if that is empty.

@@ -48,7 +48,7 @@ pub(super) fn text(
     };
     let switched_off = "docs/operations.md#2-switch-the-built-in-loop-off";
     let mut text = format!(
-        "<!-- Written by `cargo xtask charts` from xtask/charts/ and the config type of the controller. -->\n\
+        "<!-- Written by `cargo xtask charts` from charts/src/ and the config type of the controller. -->\n\
          # {name} chart\n\n\
          {about}. What it does and why: [{name}]({}). For Kubernetes\n{} ([versions]({})).\n\n\
          First beside the built-in loop, without a write:\n\n\

@@ -11,17 +11,12 @@ use controller_core::args::supported_kubernetes;
 use serde_json::{Value, json};
 
 use super::values::{Described, Section, Values, open};
-use super::{Chart, kube_version, link, metadata, pretty, readme, reference, source};
+use super::{Chart, GENERATED, kube_version, link, link_to_source, metadata, pretty, readme, reference};
 
 pub(crate) const NAME: &str = "kube-controllers";
 const ABOUT: &str = "Control loops of kube-controller-manager as programs of their own, in one release";
 /// Its own; it grows when that of one of the controllers does (docs/releasing.md).
 pub(super) const VERSION: &str = "0.1.0";
-
-/// Whether the file of a chart is a link: its text is where it leads.
-pub(super) fn is_link(path: &Path) -> bool {
-    path.parent() == Some(&Path::new(NAME).join("charts"))
-}
 
 /// Its files, by path from `charts/`.
 pub(super) fn files(charts: &[Chart]) -> Result<BTreeMap<PathBuf, String>> {
@@ -29,7 +24,10 @@ pub(super) fn files(charts: &[Chart]) -> Result<BTreeMap<PathBuf, String>> {
     let own = [
         ("Chart.yaml", chart_yaml(charts)),
         ("README.md", readme(charts, &values)?),
-        ("templates/NOTES.txt", source(NAME, "NOTES.txt")?),
+        (
+            "templates/NOTES.txt",
+            link_to_source(&format!("{NAME}/NOTES.txt")),
+        ),
         ("values.yaml", values.yaml()?),
         ("values.schema.json", pretty(&schema(charts, &values))?),
     ];
@@ -53,7 +51,8 @@ fn chart_yaml(charts: &[Chart]) -> String {
         )
     };
     format!(
-        "apiVersion: v2\n\
+        "{GENERATED}\
+         apiVersion: v2\n\
          name: {NAME}\n\
          description: {ABOUT}\n\
          type: application\n\
@@ -66,7 +65,7 @@ fn chart_yaml(charts: &[Chart]) -> String {
             (NAME, VERSION),
             [
                 &format!("charts/{NAME}/README.md"),
-                &format!("xtask/charts/{NAME}/CHANGELOG.md")
+                &format!("charts/src/{NAME}/CHANGELOG.md")
             ],
             charts
         ),
@@ -133,7 +132,7 @@ fn readme(charts: &[Chart], values: &Values) -> Result<String> {
     let all = all.join(", ");
     let tables = readme::tables(values)?;
     Ok(format!(
-        "<!-- Written by `cargo xtask charts` from xtask/charts/. -->\n\
+        "<!-- Written by `cargo xtask charts` from charts/src/. -->\n\
          # {NAME} chart\n\n\
          {ABOUT}, for those who want to install and upgrade them together. Each has a chart of its own, which needs no other: \
          {all}. None is enabled by default, so that no version of this chart starts what nobody asked for. For Kubernetes \

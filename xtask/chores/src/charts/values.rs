@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{Chart, alerts, source, yaml};
+use super::{Chart, GENERATED, alerts, source, yaml};
 
 /// Keys of the config file that a chart does not take: the pod sets the first, the second does not run but ends.
 const NOT_IN_A_CHART: [&str; 2] = ["leaderElectIdentity", "remove"];
@@ -19,7 +19,7 @@ pub(super) struct Values {
     pub(super) config: Value,
 }
 
-/// As in `xtask/charts/values.yaml`.
+/// As in `charts/src/values.yaml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Section {
@@ -41,7 +41,7 @@ pub(super) struct Described {
 impl Values {
     pub(super) fn of(chart: &Chart) -> Result<Self> {
         let text = source("", "values.yaml")?;
-        let mut sections: Vec<Section> = yaml(&text).context("xtask/charts/values.yaml")?;
+        let mut sections: Vec<Section> = yaml(&text).context("charts/src/values.yaml")?;
         for value in sections.iter_mut().flat_map(|section| &mut section.values) {
             match value.name.as_str() {
                 "image.repository" => value.default = json!(chart.image()),
@@ -78,6 +78,7 @@ impl Values {
     /// JSON Schema of the values: no key that is not described, none missing.
     pub(super) fn schema(&self) -> Value {
         let mut root = object();
+        root["$comment"] = json!(GENERATED.trim_start_matches("# ").trim_end());
         root["$schema"] = json!("http://json-schema.org/draft-07/schema#");
         for value in self.all() {
             let mut schema = match value.name.as_str() {
@@ -111,8 +112,7 @@ impl Values {
 
     /// `values.yaml`: every value at its default, with what it means.
     pub(super) fn yaml(&self) -> Result<String> {
-        let mut text =
-            String::from("# Written by `cargo xtask charts`; README.md has the same as a table.\n");
+        let mut text = format!("{GENERATED}# README.md has the same as a table.\n");
         let mut open: Vec<&str> = Vec::new();
         for section in &self.sections {
             for value in &section.values {

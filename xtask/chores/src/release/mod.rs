@@ -144,7 +144,7 @@ fn notes(root: &Path, controller: &str, version: &str) -> Result<String> {
 
 fn path_of_changelog(root: &Path, controller: &str) -> PathBuf {
     let folder = if controller == UMBRELLA {
-        "xtask/charts"
+        "charts/src"
     } else {
         "crates"
     };
@@ -247,7 +247,7 @@ mod tests {
                 "apiVersion: v2\nname: kube-controllers\nversion: 0.2.0\n",
             ),
             (
-                "xtask/charts/kube-controllers/CHANGELOG.md",
+                "charts/src/kube-controllers/CHANGELOG.md",
                 "# Changelog\n\n## 0.2.0\n\n- Works.\n",
             ),
         ] {

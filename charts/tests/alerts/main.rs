@@ -1,0 +1,120 @@
+//! The alerts of the charts on the metrics of real runs: each controller works for an hour on the embedded API server,
+//! under paused time, and `promtool test rules` says which of its alerts fired. None does in a healthy hour; in half an
+//! hour with a fault it is those that the fault is to be told by, and no others. Nor does one for a dry run beside a loop
+//! that works. The queries of the dashboards are answered.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "tests fail by panicking"
+)]
+
+mod cluster;
+mod dashboards;
+mod disruption;
+mod faults;
+mod hour;
+mod promtool;
+mod recording;
+mod resourceclaim;
+mod rules;
+mod taint_eviction;
+mod ttl;
+mod ttl_after_finished;
+
+use std::collections::BTreeSet;
+
+use rstest::rstest;
+
+use cluster::{Cluster, Controller};
+use faults::Fault;
+use promtool::assert_fired;
+use rules::alerts;
+
+/// An hour with fewer writes shows little.
+const FEWEST_WRITES: usize = 60;
+
+const CONTROLLERS: [&Controller; 5] = [
+    &disruption::CONTROLLER,
+    &resourceclaim::CONTROLLER,
+    &taint_eviction::CONTROLLER,
+    &ttl_after_finished::CONTROLLER,
+    &ttl::CONTROLLER,
+];
+
+#[rstest]
+#[case::disruption(&disruption::CONTROLLER)]
+#[case::resourceclaim(&resourceclaim::CONTROLLER)]
+#[case::taint_eviction(&taint_eviction::CONTROLLER)]
+#[case::ttl(&ttl::CONTROLLER)]
+#[case::ttl_after_finished(&ttl_after_finished::CONTROLLER)]
+#[tokio::test(start_paused = true)]
+async fn no_alert_fires_in_a_healthy_hour(#[case] controller: &'static Controller) {
+    let mut cluster = Cluster::of(controller).await;
+    hour::healthy(&mut cluster).await;
+    assert!(
+        cluster.writes() > FEWEST_WRITES,
+        "{} writes in the hour",
+        cluster.writes()
+    );
+    assert_fired(&cluster, "a healthy hour", &[]);
+}
+
+#[rstest]
+#[case::disruption(&disruption::CONTROLLER)]
+#[case::resourceclaim(&resourceclaim::CONTROLLER)]
+#[case::taint_eviction(&taint_eviction::CONTROLLER)]
+#[case::ttl(&ttl::CONTROLLER)]
+#[case::ttl_after_finished(&ttl_after_finished::CONTROLLER)]
+#[tokio::test(start_paused = true)]
+async fn no_alert_fires_for_a_dry_run_beside_a_loop_that_works(#[case] controller: &'static Controller) {
+    let mut cluster = Cluster::of(controller).await;
+    // To what is scraped, those that write are the built-in loop.
+    let built_in = std::mem::take(&mut cluster.replicas);
+    cluster.start_as(controller.start_dry);
+    cluster.pass(57).await;
+    let planned = cluster.replicas[0]
+        .process
+        .metric("controller_planned_writes_total");
+    assert!(planned > 0, "nothing was planned");
+    assert_fired(&cluster, "a dry run beside the built-in loop", &[]);
+    drop(built_in);
+}
+
+#[rstest]
+#[case::disruption(&disruption::CONTROLLER, disruption::CONTROLLER.faults)]
+#[case::resourceclaim(&resourceclaim::CONTROLLER, resourceclaim::CONTROLLER.faults)]
+#[case::taint_eviction(&taint_eviction::CONTROLLER, taint_eviction::CONTROLLER.faults)]
+#[case::ttl(&ttl::CONTROLLER, ttl::CONTROLLER.faults)]
+#[case::ttl_after_finished(&ttl_after_finished::CONTROLLER, ttl_after_finished::CONTROLLER.faults)]
+// What every controller has is tried with the one that works least.
+#[case::every(&ttl::CONTROLLER, faults::SHARED)]
+#[tokio::test(start_paused = true)]
+async fn a_fault_is_told_by_the_alerts_for_it(
+    #[case] controller: &'static Controller,
+    #[case] faults: &[Fault],
+) {
+    for fault in faults {
+        let mut cluster = Cluster::of(controller).await;
+        hour::with(&mut cluster, fault).await;
+        assert_fired(&cluster, fault.name, fault.told_by);
+    }
+}
+
+#[test]
+fn every_alert_has_a_fault_that_it_tells() {
+    assert_eq!(CONTROLLERS.map(|controller| controller.name), xtask::CONTROLLERS);
+    let told = |faults: &[Fault]| -> BTreeSet<_> {
+        let alerts = faults.iter().flat_map(|fault| fault.told_by);
+        alerts.map(|alert| (*alert).to_owned()).collect()
+    };
+    for controller in CONTROLLERS {
+        let told = &told(controller.faults) | &told(faults::SHARED);
+        let untold: Vec<_> = alerts(controller.name)
+            .into_iter()
+            .filter(|alert| !told.contains(alert))
+            .collect();
+        assert!(untold.is_empty(), "{}: no fault for {untold:?}", controller.name);
+    }
+}

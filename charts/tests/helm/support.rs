@@ -1,0 +1,134 @@
+//! Helm and kubectl, as they are typed.
+
+use std::ffi::OsString;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use tempfile::NamedTempFile;
+use testkit::real::{ControlPlane, Options};
+
+use crate::documents::in_blocks_of;
+
+pub(crate) use xtask::CONTROLLERS as CHARTS;
+
+/// The chart that has them all.
+pub(crate) const UMBRELLA: &str = "kube-controllers";
+
+/// A real API server, which goes with it.
+pub(crate) struct Cluster {
+    _control_plane: ControlPlane,
+    pub(crate) kubeconfig: PathBuf,
+}
+
+impl Cluster {
+    pub(crate) async fn start() -> Self {
+        let control_plane = ControlPlane::start(Options::default()).await.unwrap();
+        Self {
+            kubeconfig: control_plane.kubeconfig().to_owned(),
+            _control_plane: control_plane,
+        }
+    }
+}
+
+/// The root of the workspace.
+pub(crate) fn root() -> &'static Path {
+    xtask::command::root()
+}
+
+/// The folder of a chart.
+pub(crate) fn chart(name: &str) -> String {
+    root().join("charts").join(name).display().to_string()
+}
+
+/// A file that the tests have beside them.
+pub(crate) fn file(path: &str) -> PathBuf {
+    root().join("charts/tests").join(path)
+}
+
+/// The flag for values that switch everything on.
+pub(crate) fn everything() -> String {
+    format!("--values={}", file("everything.yaml").display())
+}
+
+/// The values that the README of a chart shows for its metrics, as a file.
+pub(crate) fn metrics_of(name: &str) -> NamedTempFile {
+    let readme = std::fs::read_to_string(format!("{}/README.md", chart(name))).unwrap();
+    let (_, values) = in_blocks_of("yaml", &readme).next().unwrap();
+    let file = NamedTempFile::new().unwrap();
+    std::fs::write(&file, values).unwrap();
+    file
+}
+
+/// What a command that succeeds prints.
+pub(crate) fn said(output: Output) -> String {
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{errors}{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// `helm` with these arguments, with nothing of the user's own. A chart of ours, which was not released, is told of an image.
+pub(crate) fn helm(args: &[&str]) -> Output {
+    let renders = ["install", "lint", "template", "upgrade"];
+    let values = args
+        .iter()
+        .find(|arg| renders.contains(arg))
+        .map(|_| images(args));
+    let file = NamedTempFile::new().unwrap();
+    let told = format!("--values={}", file.path().display());
+    let told = values.filter(|values| !values.is_empty()).map(|values| {
+        std::fs::write(&file, values).unwrap();
+        told.as_str()
+    });
+    // Before all others, which may say something else.
+    run_helm(&[&args[..1], told.as_slice(), &args[1..]].concat())
+}
+
+/// The values that name the images of the charts of ours among `args`, of which one may be a package of all.
+fn images(args: &[&str]) -> String {
+    let image = |name: &str| format!("{{repository: registry.example/{name}}}");
+    if let Some(name) = CHARTS.iter().find(|name| args.contains(&chart(name).as_str())) {
+        return format!("image: {}\n", image(name));
+    }
+    if args.iter().any(|arg| arg.contains(&format!("/{UMBRELLA}"))) {
+        return CHARTS
+            .map(|name| format!("{name}: {{image: {}}}\n", image(name)))
+            .concat();
+    }
+    String::new()
+}
+
+/// `helm` with these arguments alone.
+pub(crate) fn run_helm(args: &[&str]) -> Output {
+    let program = std::env::var_os("HELM").unwrap_or_else(|| OsString::from("helm"));
+    let home = tempfile::tempdir().unwrap();
+    let mut helm = Command::new(program);
+    for home_of in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
+        helm.env(home_of, home.path());
+    }
+    helm.args(args)
+        .output()
+        .expect("helm: `cargo xtask test` builds it")
+}
+
+/// `kubectl` with these arguments and this input.
+pub(crate) fn kubectl(kubeconfig: &Path, args: &[&str], input: &str) -> Output {
+    let mut kubectl = Command::new("kubectl");
+    kubectl.arg("--kubeconfig").arg(kubeconfig).args(args);
+    let piped = kubectl
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut running = piped.spawn().expect("kubectl is in the PATH");
+    let mut stdin = running.stdin.take().unwrap();
+    let input = input.to_owned();
+    let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
+    let output = running.wait_with_output().unwrap();
+    // It may end without reading all.
+    let _ = writer.join().unwrap();
+    output
+}
