@@ -223,11 +223,11 @@ mod tests {
     fn a_note_is_shown_when_verbose_and_fails_nothing() {
         let readiness = Readiness::new();
         readiness.check("lease", || Ok(()));
-        readiness.notes("missing right", || vec!["patch nodes: forbidden".to_owned()]);
+        readiness.notes("missing permission", || vec!["patch nodes: forbidden".to_owned()]);
         assert_eq!(readiness.report().text("readyz", false), "ok");
         assert_eq!(
             readiness.report().text("readyz", true),
-            "[+]lease ok\n[!]missing right: patch nodes: forbidden\nreadyz check passed\n"
+            "[+]lease ok\n[!]missing permission: patch nodes: forbidden\nreadyz check passed\n"
         );
     }
 
@@ -237,7 +237,7 @@ mod tests {
         readiness.check("lease", || Ok(()));
         readiness.check("informer-pods", || Err("pods is forbidden".to_owned()));
         let missing = ["patch nodes: forbidden", "list pods: forbidden"];
-        readiness.notes("missing right", move || missing.map(str::to_owned).to_vec());
+        readiness.notes("missing permission", move || missing.map(str::to_owned).to_vec());
         readiness.notes("informer-nodes", Vec::new);
         let report = readiness.report().withheld();
         assert!(!report.passed());
@@ -247,7 +247,7 @@ mod tests {
         );
         assert_eq!(
             report.text("readyz", true),
-            "[+]lease ok\n[-]informer-pods failed: reason withheld\n[!]missing right: reason withheld\n\
+            "[+]lease ok\n[-]informer-pods failed: reason withheld\n[!]missing permission: reason withheld\n\
              readyz check failed\n"
         );
     }

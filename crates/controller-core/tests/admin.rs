@@ -679,7 +679,7 @@ async fn the_reasons_are_for_whom_the_config_is_and_the_names_for_everybody() {
             .check("informer-nodes", || Err("forbidden".to_owned()));
         bench
             .readiness
-            .notes("missing right", || vec!["patch nodes".to_owned()]);
+            .notes("missing permission", || vec!["patch nodes".to_owned()]);
         bench.liveness.queue("nodes", || Duration::from_secs(301));
         let (why, note, stuck) = match expected {
             "told" => (
@@ -695,7 +695,7 @@ async fn the_reasons_are_for_whom_the_config_is_and_the_names_for_everybody() {
             ("/readyz", format!("{failed}{end}")),
             (
                 "/readyz?verbose",
-                format!("[+]lease ok\n{failed}[!]missing right: {note}\n{end}"),
+                format!("[+]lease ok\n{failed}[!]missing permission: {note}\n{end}"),
             ),
             (
                 "/livez",

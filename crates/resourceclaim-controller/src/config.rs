@@ -23,7 +23,7 @@ pub struct Config {
     /// What every controller has.
     #[serde(flatten)]
     pub common: CommonConfig,
-    /// Pods and `ResourceClaims` that are worked on at the same time.
+    /// Pods and `ResourceClaims` processed at the same time.
     #[schemars(range(min = 1, max = 1000))]
     pub concurrent_syncs: u32,
     /// Feature gates, as name=true or name=false, separated by commas: `DRAAdminAccess` (true; from Kubernetes 1.36 on

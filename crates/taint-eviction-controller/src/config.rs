@@ -16,22 +16,22 @@ pub struct Config {
     /// What every controller has.
     #[serde(flatten)]
     pub common: CommonConfig,
-    /// Has no effect, and a warning says so when it is set: judging sends no request, so one loop judges all nodes. It is
-    /// there for command lines that set it for every controller.
+    /// Has no effect, and setting it logs a warning: judging a pod sends no request, so one loop judges all nodes.
+    /// Accepted for command lines that set it for every controller.
     #[schemars(range(min = 1, max = 1000))]
     pub concurrent_syncs: Option<u32>,
-    /// Pods that are evicted at the same time.
+    /// Pods evicted at the same time.
     #[schemars(range(min = 1, max = 1000))]
     pub max_concurrent_evictions: u32,
-    /// Evictions a second that are begun at most; 0 is no limit.
+    /// Evictions started per second, at most; 0 is no limit.
     #[schemars(extend("minimum" = 0))]
     pub eviction_qps: f64,
-    /// How long pods whose toleration ended while nobody looked (a new leader, an API server that was away)
-    /// are kept, so that kubelets can report first; at most as long as they tolerate.
+    /// Grace before evicting pods whose toleration expired while no leader was watching (failover, outage); never
+    /// longer than their tolerationSeconds.
     pub catch_up_grace: GoDuration,
-    /// Feature gates, as name=true or name=false, separated by commas: `TaintTolerationComparisonOperators` (false)
-    /// says that tolerations with the operators Lt and Gt are expected. They count in any case; where they are not
-    /// expected, the first one is warned of.
+    /// Feature gates, as name=true or name=false, separated by commas. `TaintTolerationComparisonOperators` (false):
+    /// tolerations with the operators Lt and Gt are expected. They count in any case; where they are not expected, the
+    /// first one is logged as a warning.
     #[schemars(extend("format" = "name=bool"))]
     pub feature_gates: Option<String>,
 }

@@ -11,7 +11,7 @@ pub struct Config {
     /// What every controller has.
     #[serde(flatten)]
     pub common: CommonConfig,
-    /// Jobs that are worked on at the same time.
+    /// Jobs processed at the same time.
     #[schemars(range(min = 1, max = 1000))]
     pub concurrent_syncs: u32,
 }

@@ -11,10 +11,10 @@ pub struct Config {
     /// What every controller has.
     #[serde(flatten)]
     pub common: CommonConfig,
-    /// Nodes that are worked on at the same time.
+    /// Nodes processed at the same time.
     #[schemars(range(min = 1, max = 1000))]
     pub concurrent_syncs: u32,
-    /// Take the annotation off every node and exit, instead of running; for uninstalling.
+    /// Remove the annotation from every node and exit; for uninstalling.
     pub remove: bool,
 }
 

@@ -192,19 +192,15 @@ impl Caller {
                 let mut missing = self.missing.lock();
                 if missing.messages.remove(&key).is_some() {
                     missing.named.forget(&key);
-                    tracing::info!(
-                        verb = key.0,
-                        resource = key.1,
-                        "the missing right has been granted"
-                    );
+                    tracing::info!(verb = key.0, resource = key.1, "permission granted");
                 }
                 Ok(answer)
             }
             Err(error) => {
                 let outcome = classify(call.verb, &error);
                 let message = text_of(&error);
-                if outcome == AnswerClass::Forbidden(Denial::MissingRight) {
-                    self.name_missing_right(key, &message);
+                if outcome == AnswerClass::Forbidden(Denial::MissingPermission) {
+                    self.name_missing_permission(key, &message);
                 }
                 Err(CallFailed::Answered {
                     call,
@@ -219,11 +215,11 @@ impl Caller {
         }
     }
 
-    fn name_missing_right(&self, (verb, resource): (&'static str, &'static str), message: &str) {
+    fn name_missing_permission(&self, (verb, resource): (&'static str, &'static str), message: &str) {
         let mut missing = self.missing.lock();
         let now = self.clock.instant();
         if missing.named.is_due(&(verb, resource), NAMED_EVERY, now) {
-            tracing::error!(verb, resource, "a right is missing: {message}");
+            tracing::error!(verb, resource, "permission denied: {message}");
             let message = format!("{verb} {resource}: {message}");
             missing.messages.insert((verb, resource), message);
         }
@@ -277,12 +273,15 @@ mod tests {
             failed.to_string(),
             "patch nodes node-1: nodes \"node-1\" is forbidden: User \"u\" cannot patch resource \"nodes\" in API group \"\" at the cluster scope"
         );
-        assert_eq!(failed.outcome(), AnswerClass::Forbidden(Denial::MissingRight));
+        assert_eq!(
+            failed.outcome(),
+            AnswerClass::Forbidden(Denial::MissingPermission)
+        );
         assert_eq!(failed.reason(), "Forbidden");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_missing_right_is_shown_until_it_is_granted() {
+    async fn a_missing_permission_is_shown_until_it_is_granted() {
         let caller = caller();
         caller
             .read(patch_node(), async { Err::<(), _>(refusal()) })

@@ -62,8 +62,8 @@ pub enum AnswerClass {
 /// The authority that refused a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Denial {
-    /// The authorizer: a right is missing, for every object of the kind.
-    MissingRight,
+    /// The authorizer: the account lacks a permission, for every object of the kind.
+    MissingPermission,
     /// The namespace is being deleted: this object only, and no event can be written either.
     NamespaceTerminating,
     /// Quota, admission webhook or policy: this object only.
@@ -168,7 +168,7 @@ fn denial(verb: Verb, status: &Status) -> Denial {
             .message
             .contains(&format!("cannot {} resource", verb.as_str()))
     {
-        Denial::MissingRight
+        Denial::MissingPermission
     } else {
         Denial::ThisObject
     }
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_right_is_told_from_a_refusal_of_one_object() {
+    fn a_missing_permission_is_told_from_a_refusal_of_one_object() {
         let authorizer = answer(
             json!({"code": 403, "reason": "Forbidden", "details": {"name": "a", "kind": "nodes"},
             "message": "nodes \"a\" is forbidden: User \"u\" cannot patch resource \"nodes\" in API group \"\" at the cluster scope"}),
@@ -261,7 +261,7 @@ mod tests {
             "message": "events \"a\" is forbidden: unable to create new content in namespace x because it is being terminated",
             "details": {"causes": [{"reason": "NamespaceTerminating", "field": "metadata.namespace"}]}}));
         for (verb, answer, denial) in [
-            (Verb::Patch, authorizer, Denial::MissingRight),
+            (Verb::Patch, authorizer, Denial::MissingPermission),
             (Verb::Create, quota, Denial::ThisObject),
             (Verb::Create, terminating, Denial::NamespaceTerminating),
         ] {

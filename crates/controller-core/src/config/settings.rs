@@ -44,24 +44,24 @@ pub struct FieldError {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CommonConfig {
-    /// Kubeconfig file of the API server; without it the service account of the pod, else $KUBECONFIG, else
-    /// ~/.kube/config.
+    /// Path to a kubeconfig file. Default: the service account of the pod, else $KUBECONFIG, else ~/.kube/config.
     #[schemars(extend("x-heading" = API_SERVER, "format" = "path"))]
     pub kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig; without it the current context.
+    /// Context of the kubeconfig. Default: the current context.
     #[schemars(extend("x-heading" = API_SERVER))]
     pub context: Option<String>,
-    /// Reads and writes a second that are sent to the API server at most, on average; 0 is no limit. Watches,
-    /// leases and events do not count.
+    /// Average limit for reads and writes sent to the API server, per second; 0 is no limit. Watches, Leases and events
+    /// do not count.
     #[schemars(extend("x-heading" = API_SERVER, "minimum" = 0))]
     pub kube_api_qps: f64,
     /// Reads and writes that may be sent to the API server at once; 0 is no limit.
     #[schemars(extend("x-heading" = API_SERVER))]
     pub kube_api_burst: u32,
-    /// Encoding in which objects of built-in kinds are asked for. Whatever else the API server answers is read, too.
+    /// Encoding requested for objects of built-in kinds. An answer in the other encoding is read as well.
     #[schemars(extend("x-heading" = API_SERVER))]
     pub kube_api_content_type: Encoding,
-    /// Events a second that are sent to the API server at most, on average, beside the reads and writes; 0 is no limit.
+    /// Average limit for events sent to the API server, per second, next to the limit for reads and writes; 0 is no
+    /// limit.
     #[schemars(extend("x-heading" = API_SERVER, "minimum" = 0))]
     pub event_qps: f64,
     /// Events that may be sent to the API server at once; 0 is no limit.
@@ -70,49 +70,48 @@ pub struct CommonConfig {
     /// Work only while holding the Lease.
     #[schemars(extend("x-heading" = LEADER_ELECTION))]
     pub leader_elect: bool,
-    /// Namespace of the Lease; without it the namespace of the pod, else kube-system.
+    /// Namespace of the Lease. Default: the namespace of the pod, else kube-system.
     #[schemars(extend("x-heading" = LEADER_ELECTION))]
     pub leader_elect_resource_namespace: Option<String>,
-    /// Name of the Lease; without it the name of the controller. Two releases in one namespace need two Leases.
+    /// Name of the Lease. Default: the name of the controller. Two releases in one namespace need two names.
     #[schemars(extend("x-heading" = LEADER_ELECTION))]
     pub leader_elect_resource_name: Option<String>,
-    /// Name under which this process holds the Lease, which no other process may use at the same time; without it a new
-    /// one at every start. With the uid of its pod a container that was killed leads again at once.
+    /// Holder identity in the Lease; must be unique. Default: random per start. Set it to the pod UID so that a
+    /// restarted container reclaims its Lease at once.
     #[schemars(extend("x-heading" = LEADER_ELECTION))]
     pub leader_elect_identity: Option<String>,
     /// How long a standby waits after the last renewal that it saw before it takes the Lease.
     #[schemars(extend("x-heading" = LEADER_ELECTION))]
     pub leader_elect_lease_duration: GoDuration,
-    /// How long the leader tries to renew the Lease before it gives up leading.
+    /// How long the leader tries to renew the Lease before it stops leading.
     #[schemars(extend("x-heading" = LEADER_ELECTION))]
     pub leader_elect_renew_deadline: GoDuration,
-    /// How long to wait between two tries to take or renew the Lease.
+    /// Wait between two attempts to take or renew the Lease.
     #[schemars(extend("x-heading" = LEADER_ELECTION))]
     pub leader_elect_retry_period: GoDuration,
-    /// Address of the admin server (/metrics, /livez, /readyz); port 0 takes a free one, which is logged. `[::]` is every
-    /// address of IPv6 and IPv4, or of IPv4 alone where there is no IPv6.
+    /// Address of the admin server (/metrics, /livez, /readyz). Port 0 takes a free port, which is logged. `[::]` is
+    /// every address of IPv6 and IPv4, or of IPv4 alone where there is no IPv6.
     #[schemars(extend("x-heading" = ADMIN_SERVER, "format" = "ip:port"))]
     pub http_bind_address: SocketAddr,
-    /// Who may read /metrics: with `none` everybody, with `kubernetes` whoever shows a bearer token with which the API
-    /// server allows `get` of that path. The same goes for /configz, /flagz, /statusz and the reasons in /readyz
-    /// (`get` of `/readyz/*`), but that with `none` they are for callers from localhost, such as kubectl port-forward.
-    /// With `kubernetes` the admin server speaks TLS.
+    /// Who may read /metrics. `none`: no authorization. `kubernetes`: require a bearer token allowed to `get` the path
+    /// (TokenReview, SubjectAccessReview); enables TLS. The same protects /configz, /flagz, /statusz and the reasons in
+    /// /readyz (`get` of `/readyz/*`); with `none` these are served to localhost only, such as kubectl port-forward.
     #[schemars(extend("x-heading" = ADMIN_SERVER))]
     pub metrics_authorization: MetricsAuthorization,
-    /// Certificate chain (PEM) with which the admin server speaks TLS; read again when it changes. Where TLS is needed
-    /// and there is none, one is made at the start.
+    /// Certificate chain (PEM) of the admin server; read again when it changes. Default, where TLS is needed:
+    /// self-signed, generated at startup.
     #[schemars(extend("x-heading" = ADMIN_SERVER, "format" = "path"))]
     pub tls_cert_file: Option<PathBuf>,
     /// Private key (PEM) of the certificate.
     #[schemars(extend("x-heading" = ADMIN_SERVER, "format" = "path"))]
     pub tls_private_key_file: Option<PathBuf>,
-    /// How log lines are written; without it text on a terminal, else json.
+    /// Format of log lines. Default: text on a terminal, else json.
     #[schemars(extend("x-heading" = LOGGING))]
     pub log_format: Option<LogFormat>,
-    /// What is logged: a level (error, warn, info, debug, trace) or a list of target=level.
+    /// Log filter: a level (error, warn, info, debug, trace) or a list of target=level.
     #[schemars(extend("x-heading" = LOGGING, "format" = "filter"))]
     pub log_level: String,
-    /// Decide and report, write nothing.
+    /// Decide and report; write nothing.
     pub dry_run: bool,
 }
 

@@ -306,7 +306,7 @@ impl<C: Controller> Driver<C> {
                 }
                 Notification::NoProgress(key) => {
                     self.failures.count("NoProgress");
-                    tracing::error!(%key, "asked for the same again and again, will be retried");
+                    tracing::error!(%key, "no progress: the controller repeats the same action; retrying");
                 }
             }
         }

@@ -74,7 +74,7 @@ impl Leadership {
 
     /// [`last_error`](Self::last_error) if the permission to get, create or update the Lease is missing: the one
     /// election failure that makes the process not ready.
-    pub fn missing_right(&self) -> Option<String> {
+    pub fn missing_permission(&self) -> Option<String> {
         let status = self.status.borrow();
         let failure = status.failure.as_ref().filter(|failure| failure.forbidden);
         failure.map(|failure| failure.text.clone())

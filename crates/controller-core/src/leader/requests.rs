@@ -114,7 +114,7 @@ impl Requests {
                 return Error::Failed { what, source };
             };
             match outcome {
-                AnswerClass::Forbidden(Denial::MissingRight) => Error::Forbidden {
+                AnswerClass::Forbidden(Denial::MissingPermission) => Error::Forbidden {
                     what,
                     verb: verb.as_str(),
                     namespace: self.namespace.clone(),

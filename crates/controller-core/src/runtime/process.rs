@@ -165,7 +165,7 @@ async fn supervise(
                 deadline.set(clock.sleep(DRAIN_TIMEOUT).right_future());
             }
             () = &mut deadline => {
-                tracing::warn!("not done after {} s, stopping all the same", DRAIN_TIMEOUT.as_secs());
+                tracing::warn!("graceful shutdown timed out after {} s, exiting", DRAIN_TIMEOUT.as_secs());
                 break Err(NotDone.into());
             }
         }

@@ -46,7 +46,7 @@ impl Env {
         let (http, caller) = (http.into(), Caller::new(clock.clone()));
         let readiness = Readiness::new();
         let asked = caller.clone();
-        readiness.notes("missing right", move || asked.missing_permissions());
+        readiness.notes("missing permission", move || asked.missing_permissions());
         Self {
             client: http.aside().client(),
             http,
@@ -155,7 +155,7 @@ impl Services {
             .spawn("leader election", elector.run(self.shutdown.clone()));
         let asked = leadership.clone();
         env.readiness
-            .check("lease", move || asked.missing_right().map_or(Ok(()), Err));
+            .check("lease", move || asked.missing_permission().map_or(Ok(()), Err));
         Ok(leadership)
     }
 

@@ -403,7 +403,7 @@ async fn a_429_is_asked_again_after_the_time_it_names_or_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_right_is_reported_and_retried() {
+async fn a_missing_permission_is_reported_and_retried() {
     let (server, running) = start([refusal(403, "Forbidden"), page("9", "", &[]), watch([])]);
     running.settle().await;
     assert!(running.state.borrow().forbidden());

@@ -150,11 +150,11 @@ async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
-async fn live_a_missing_right_is_named_and_used_once_it_is_granted() {
+async fn live_a_missing_permission_is_named_and_used_once_it_is_granted() {
     let cluster = Cluster::with_nodes(0..3, None).await;
     cluster.grant(json!([])).await;
     let replica = cluster.start(&[]);
-    soon("readiness names the missing right to watch", async || {
+    soon("readiness names the missing permission to watch", async || {
         let (code, text) = replica.get("/readyz").await;
         (code == 500 && text.contains("cannot watch resource \"nodes\"")).then_some(())
     })

@@ -156,5 +156,5 @@ async fn without_an_election_there_is_one_term_for_ever() {
     assert_eq!(term.run(async { 7 }).await, Ok(7));
     assert_eq!(leadership.holder(), None);
     assert_eq!(leadership.last_error(), None);
-    assert_eq!(leadership.missing_right(), None);
+    assert_eq!(leadership.missing_permission(), None);
 }

@@ -19,7 +19,7 @@
 //! | FastPathLeaderElection: exercise fast path | `whole_loop::an_absent_lease_is_created_and_renewed_every_retry_period` |
 //! | … fallback to slow path | `whole_loop::term::an_edit_by_somebody_else_costs_one_look_and_not_the_term` |
 //! | CheckMethodRace | no shared state: the state is a watch channel |
-//! | leaselock GetError, CreateError, UpdateError | `whole_loop::release::a_missing_right_is_named_until_it_is_granted`, `…::a_server_that_is_down…` |
+//! | leaselock GetError, CreateError, UpdateError | `whole_loop::release::a_missing_permission_is_named_until_it_is_granted`, `…::a_server_that_is_down…` |
 //! | leaselock UpdateWithNilLabels*, LabelUpdate | `whole_loop::term::metadata_of_others_survives_a_renewal` |
 //! | leaselock RecordEvent*, Describe | no events; the Lease is named in every error |
 

@@ -239,7 +239,7 @@ async fn without_a_watch_a_released_lease_is_taken_at_the_next_look() {
         let b = Replica::start(b, &clock, "b");
         clock.sleep(secs(100)).await;
         // The watch is a help, not a requirement.
-        assert_eq!(b.leadership.missing_right(), None);
+        assert_eq!(b.leadership.missing_permission(), None);
         assert_eq!(b.stop().await, secs(0));
     }
     let b = server.client_with("b", ending("watch", End::Forbidden, &switch(true)));

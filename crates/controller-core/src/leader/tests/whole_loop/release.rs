@@ -135,7 +135,7 @@ async fn a_second_signal_does_not_wait_for_the_release() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_right_is_named_until_it_is_granted() {
+async fn a_missing_permission_is_named_until_it_is_granted() {
     for (verb, on_server) in [("get", None), ("create", None), ("update", Some("dead"))] {
         let (server, clock, forbidden) = (Server::default(), clock(), switch(true));
         if let Some(holder) = on_server {
@@ -149,20 +149,20 @@ async fn a_missing_right_is_named_until_it_is_granted() {
              in namespace kube-system: leases is forbidden: User \"a\" cannot {verb} resource \"leases\": \
              Forbidden"
         );
-        assert_eq!(replica.leadership.missing_right(), Some(expected.clone()));
+        assert_eq!(replica.leadership.missing_permission(), Some(expected.clone()));
         assert_eq!(replica.leadership.last_error(), Some(expected));
         assert!(replica.leadership.current().is_none());
         forbidden.store(false, Ordering::Relaxed);
         replica.leadership.lead().await;
-        assert_eq!(replica.leadership.missing_right(), None);
+        assert_eq!(replica.leadership.missing_permission(), None);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_namespace_that_goes_away_is_not_a_missing_right() {
+async fn a_namespace_that_goes_away_is_not_a_missing_permission() {
     let (_server, clock, replica, _) = troubled("create", End::Terminating, true);
     clock.sleep(secs(60)).await;
-    assert_eq!(replica.leadership.missing_right(), None);
+    assert_eq!(replica.leadership.missing_permission(), None);
     assert_eq!(
         replica.leadership.last_error().as_deref(),
         Some(

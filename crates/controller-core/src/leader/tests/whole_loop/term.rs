@@ -52,7 +52,7 @@ async fn a_server_that_is_down_ends_the_term_at_the_renew_deadline() {
             "{end:?}"
         );
         assert!(replica.leadership.last_error().is_some() || end != End::Refused(500));
-        assert_eq!(replica.leadership.missing_right(), None);
+        assert_eq!(replica.leadership.missing_permission(), None);
         clock.sleep(secs(60)).await;
         assert!(replica.leadership.current().is_none(), "{end:?}");
         down.store(false, Ordering::Relaxed);
