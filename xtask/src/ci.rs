@@ -139,7 +139,7 @@ fn images(_: &Args) -> Result<()> {
 
 /// 5,000 nodes and 150,000 pods on the embedded API server: time and memory.
 fn largest_cluster(_: &Args) -> Result<()> {
-    let test = ["test", "--package", "testkit", "--test", "scale"];
+    let test = ["test", "--package", "embedded-apiserver", "--test", "scale"];
     run_command(cargo(test).args(["--", "--ignored", "--nocapture"]))
 }
 

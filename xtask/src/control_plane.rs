@@ -205,7 +205,7 @@ fn minor(version: &str) -> Option<u32> {
 }
 
 fn module() -> PathBuf {
-    root().join("crates/testkit/control-plane")
+    root().join("crates/local-control-plane/programs")
 }
 
 /// What the module builds: etcd, kube-apiserver and so on.

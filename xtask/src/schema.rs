@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use crate::command::{self, root};
 
 /// The generator and what it writes, without their endings.
-const TABLE: &str = "crates/testkit/src/embedded/schema/kubernetes";
+const TABLE: &str = "crates/embedded-apiserver/src/schema/kubernetes";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -24,7 +24,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let mut go = Command::new("go");
     go.arg("run")
         .arg(generator)
-        .current_dir(root().join("crates/testkit/control-plane"));
+        .current_dir(root().join("crates/local-control-plane/programs"));
     let text = command::output(&mut go)?;
     let file = root().join(&target);
     if args.check {

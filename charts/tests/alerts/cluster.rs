@@ -6,11 +6,11 @@ use std::time::Duration;
 use controller_core::clock::{Clock, saturating_add};
 use controller_core::config::ControllerConfig;
 use controller_core::runtime::App;
+use controller_testing::{Running, Start};
+use embedded_apiserver::{Acting, Actors, NODES, PODS, REPLICA_SETS, RecordedRequest, Server};
 use futures::future::BoxFuture;
-use harness::{Running, Start};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use testkit::embedded::{Acting, Actors, NODES, PODS, REPLICA_SETS, RecordedRequest, Server};
 
 use crate::faults::Fault;
 use crate::recording::{INTERVAL, Recording};

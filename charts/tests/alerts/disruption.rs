@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use disruption_controller::DisruptionController;
+use embedded_apiserver::{Actors, KubeletOptions, POD_DISRUPTION_BUDGETS, PODS, Server};
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::EvictParams;
 use serde_json::{Value, json};
-use testkit::embedded::{self, Actors, KubeletOptions, POD_DISRUPTION_BUDGETS, PODS, Server};
 
 use crate::cluster::{Controller, fill, insert_replica_set, start, start_dry};
 use crate::faults::{Fault, LEFT_DRY, leave_dry, writes};
@@ -55,7 +55,7 @@ const FAULTS: &[Fault] = &[
     Fault {
         name: "the API server takes 20 s for a status",
         begin: |cluster| {
-            let slow = embedded::Fault::Delay(Duration::from_secs(20));
+            let slow = embedded_apiserver::Fault::Delay(Duration::from_secs(20));
             cluster.server.fail(writes(cluster, slow));
         },
         told_by: &["StatusLate"],

@@ -8,11 +8,11 @@ use controller_core::events::{Event, reference};
 use controller_core::meta::{ObjectKey, Uid};
 use controller_core::runtime::{Env, Failure};
 use controller_core::workqueue::QueueMetrics;
+use controller_testing::Start;
+use embedded_apiserver::{FaultRule, LEASES, Server};
 use futures::FutureExt;
-use harness::Start;
 use jiff::Timestamp;
 use serde_json::json;
-use testkit::embedded::{self, FaultRule, LEASES, Server};
 use ttl_controller::TtlController;
 use ttl_controller::config::Config;
 
@@ -51,7 +51,7 @@ pub(crate) const SHARED: &[Fault] = &[
     Fault {
         name: "the right to write is missing",
         begin: |cluster| {
-            let refused = embedded::Fault::status(403, "Forbidden");
+            let refused = embedded_apiserver::Fault::status(403, "Forbidden");
             cluster.server.fail(writes(cluster, refused));
         },
         told_by: &["NodesOutOfDate", "RequestsRefused", "RetriesGrow"],
@@ -59,7 +59,7 @@ pub(crate) const SHARED: &[Fault] = &[
     Fault {
         name: "no write succeeds",
         begin: |cluster| {
-            let fails = embedded::Fault::status(500, "InternalError");
+            let fails = embedded_apiserver::Fault::status(500, "InternalError");
             cluster.server.fail(writes(cluster, fails));
         },
         told_by: &["NodesOutOfDate", "RetriesGrow"],
@@ -70,7 +70,7 @@ pub(crate) const SHARED: &[Fault] = &[
             let leader = cluster.take_leader();
             let agent = format!("{}/{}", cluster.controller.name, leader.name);
             cluster.replicas.push(leader);
-            let cut = FaultRule::new(embedded::Fault::DropBefore);
+            let cut = FaultRule::new(embedded_apiserver::Fault::DropBefore);
             cluster
                 .server
                 .fail(cut.matching(move |request| request.user_agent == agent));
@@ -93,7 +93,7 @@ pub(crate) const SHARED: &[Fault] = &[
                     .running(|config, env| talk(config, env).boxed())
                     .start(client, clock)
             });
-            let refused = FaultRule::new(embedded::Fault::status(403, "Forbidden"));
+            let refused = FaultRule::new(embedded_apiserver::Fault::status(403, "Forbidden"));
             cluster
                 .server
                 .fail(refused.matching(|request| request.resource == "events"));
@@ -143,7 +143,7 @@ pub(crate) fn leave_dry(cluster: &mut Cluster) {
 }
 
 /// `fault` for every write of the controller but those of its Lease and its events.
-pub(crate) fn writes(cluster: &Cluster, fault: embedded::Fault) -> FaultRule {
+pub(crate) fn writes(cluster: &Cluster, fault: embedded_apiserver::Fault) -> FaultRule {
     FaultRule::new(fault)
         .matching(cluster.asks())
         .matching(writes_an_object)

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use testkit::embedded::{Fault, FaultRule};
+use embedded_apiserver::{Fault, FaultRule};
 
 use crate::cluster::Cluster;
 use crate::faults;

@@ -1,9 +1,9 @@
 //! Pods whose claim is made from a template: they are scheduled with it, finish, and go.
 
+use embedded_apiserver::{Actors, PODS, RESOURCE_CLAIMS, RequestVerb, Server};
 use futures::FutureExt;
 use resourceclaim_controller::ResourceClaimController;
 use serde_json::{Value, json};
-use testkit::embedded::{self, Actors, PODS, RESOURCE_CLAIMS, RequestVerb, Server};
 
 use crate::cluster::{Controller, TICK, start, start_dry};
 use crate::faults::{Fault, LEFT_DRY, leave_dry, writes};
@@ -55,7 +55,7 @@ const FAULTS: &[Fault] = &[
     Fault {
         name: "a quota refuses new claims",
         begin: |cluster| {
-            let refused = writes(cluster, embedded::Fault::status(403, "Forbidden"));
+            let refused = writes(cluster, embedded_apiserver::Fault::status(403, "Forbidden"));
             cluster.server.fail(refused.verb(RequestVerb::Create));
         },
         told_by: &["CreatesFail", "RequestsRefused", "RetriesGrow"],

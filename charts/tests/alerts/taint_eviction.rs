@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use embedded_apiserver::{Actors, KubeletOptions, NODES, RequestVerb, Server};
 use futures::FutureExt;
 use serde_json::{Value, json};
 use taint_eviction_controller::TaintEvictionController;
-use testkit::embedded::{self, Actors, KubeletOptions, NODES, RequestVerb, Server};
 
 use crate::cluster::{Controller, fill, insert_replica_set, start, start_dry};
 use crate::faults::{Fault, LEFT_DRY, leave_dry, once_an_object, writes};
@@ -31,7 +31,7 @@ const FAULTS: &[Fault] = &[
     Fault {
         name: "a node fails, and a policy refuses the deletes",
         begin: |cluster| {
-            let refused = writes(cluster, embedded::Fault::status(403, "Forbidden"));
+            let refused = writes(cluster, embedded_apiserver::Fault::status(403, "Forbidden"));
             cluster.server.fail(refused.verb(RequestVerb::Delete));
             cluster.fault = Some(|server, _| async move { taint(&server, NODES_THERE - 1, true) }.boxed());
         },
@@ -40,7 +40,7 @@ const FAULTS: &[Fault] = &[
     Fault {
         name: "the API server lets each delete wait for 80 s",
         begin: |cluster| {
-            let wait = embedded::Fault::Throttled {
+            let wait = embedded_apiserver::Fault::Throttled {
                 retry_after: Duration::from_secs(80),
             };
             let deletes = writes(cluster, wait).verb(RequestVerb::Delete);

@@ -1,8 +1,8 @@
 //! Nodes that come and go, across a step of the TTL and back.
 
+use embedded_apiserver::{Actors, NODES, Server};
 use futures::FutureExt;
 use serde_json::{Value, json};
-use testkit::embedded::{Actors, NODES, Server};
 use ttl_controller::TtlController;
 
 use crate::cluster::{Controller, now, start, start_dry};

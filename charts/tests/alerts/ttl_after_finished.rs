@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use embedded_apiserver::{Actors, JOBS, Server};
 use futures::FutureExt;
 use serde_json::{Value, json};
-use testkit::embedded::{self, Actors, JOBS, Server};
 use ttl_after_finished_controller::TtlAfterFinishedController;
 
 use crate::cluster::{Controller, TICK, now, start, start_dry};
@@ -29,7 +29,7 @@ const FAULTS: &[Fault] = &[
     Fault {
         name: "the API server lets many deletes wait for two minutes",
         begin: |cluster| {
-            let wait = embedded::Fault::Throttled {
+            let wait = embedded_apiserver::Fault::Throttled {
                 retry_after: Duration::from_mins(2),
             };
             // Not all: then half of all syncs would be retries.

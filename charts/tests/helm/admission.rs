@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use harness::chart::{Chart, NAMESPACE};
-use harness::soon;
+use controller_testing::chart::{Chart, NAMESPACE};
+use controller_testing::soon;
 use http::Request;
 use k8s_openapi::api::admissionregistration::v1::ValidatingAdmissionPolicy;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, Patch, PatchParams};
 use kube::{Api, Client};
+use local_control_plane::{ControlPlane, Options, client};
 use serde_json::{Value, json};
-use testkit::real::{ControlPlane, Options, client};
 
 use crate::support::{CHARTS, chart, helm, kubectl, said};
 

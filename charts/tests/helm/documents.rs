@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 
 use controller_core::args::supported_kubernetes;
-use testkit::real::Assets;
+use local_control_plane::Assets;
 
 use crate::process::binary;
 use crate::support::{CHARTS, root, said};

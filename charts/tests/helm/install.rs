@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::Output;
 
-use harness::soon;
+use controller_testing::soon;
 use serde_json::{Value, json};
 
 use crate::documents::blocks;

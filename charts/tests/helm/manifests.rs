@@ -3,10 +3,10 @@
 use std::fs;
 use std::process::Command;
 
-use harness::chart::{Chart, NAMESPACE};
+use controller_testing::chart::{Chart, NAMESPACE};
+use local_control_plane::{ControlPlane, Options};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::real::{ControlPlane, Options};
 
 use crate::process;
 use crate::support::{CHARTS, kubectl, said};

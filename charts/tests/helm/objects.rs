@@ -1,6 +1,6 @@
 //! Whether a real API server takes what the charts render.
 
-use harness::soon;
+use controller_testing::soon;
 use serde_json::{Value, json};
 
 use crate::support::{CHARTS, Cluster, chart, everything, helm, kubectl, metrics_of, said};

@@ -4,15 +4,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use harness::Replica;
-use harness::chart::{Chart, NAMESPACE};
-use harness::permissions::refused;
+use controller_testing::Replica;
+use controller_testing::chart::{Chart, NAMESPACE};
+use controller_testing::permissions::refused;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Container};
 use kube::Api;
+use local_control_plane::{AuditLevel, ControlPlane, Options, Process};
 use tempfile::TempDir;
-use testkit::real::{AuditLevel, ControlPlane, Options, Process};
 
 use crate::support::{CHARTS, chart, helm, said};
 

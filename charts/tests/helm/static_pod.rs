@@ -6,15 +6,15 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use harness::policies::until_limited;
-use harness::{SOON, audit};
+use controller_testing::policies::until_limited;
+use controller_testing::{SOON, audit};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::PostParams;
+use local_control_plane::{AuditLevel, ControlPlane, Options, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::real::{AuditLevel, ControlPlane, Options, eventually};
 
 use crate::documents::in_blocks_of;
 use crate::manifests::written;

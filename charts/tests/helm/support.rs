@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use local_control_plane::{ControlPlane, Options};
 use tempfile::NamedTempFile;
-use testkit::real::{ControlPlane, Options};
 
 use crate::documents::in_blocks_of;
 

@@ -11,11 +11,11 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use controller_core::clock::Clock;
-use harness::chart::{Chart, NAMESPACE};
-use harness::{Replica, SOON, soon};
+use controller_testing::chart::{Chart, NAMESPACE};
+use controller_testing::{Replica, SOON, soon};
+use local_control_plane::{ControlPlane, Options, Process, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::real::{ControlPlane, Options, Process, eventually};
 
 use crate::documents::{Shown, blocks, command_words, in_notes, inline, markdown};
 use crate::install::README_OF_THE_UMBRELLA;

@@ -33,6 +33,7 @@ use k8s_openapi::api::authentication::v1::SelfSubjectReview;
 use kube::Api;
 use kube::api::PostParams;
 use kube::client::Body;
+use local_control_plane::{ControlPlane, Options, TokenUser, eventually};
 use parking_lot::Mutex;
 use prometheus::Registry;
 use rcgen::{
@@ -46,7 +47,6 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::real::{ControlPlane, Options, TokenUser, eventually};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;

@@ -14,8 +14,8 @@ use controller_core::tasks::TaskSet;
 use k8s_openapi::api::events::v1::Event as EventObject;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
+use local_control_plane::{ControlPlane, Options, eventually};
 use prometheus::Registry;
-use testkit::real::{ControlPlane, Options, eventually};
 
 /// None.
 const LIMITS: Limits = Limits { qps: 0.0, burst: 0 };

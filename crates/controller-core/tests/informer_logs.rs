@@ -15,7 +15,7 @@ use controller_core::informer::{
 };
 use controller_core::meta::ObjectKey;
 use controller_core::tasks::TaskSet;
-use harness::scripted::{Script, scripted};
+use controller_testing::scripted::{Script, scripted};
 use parking_lot::Mutex;
 use prometheus::Registry;
 use tokio::sync::Notify;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use controller_core::clock::Clock;
+use embedded_apiserver::{Acting, Actors, KubeletOptions, Loopback, Server};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
@@ -15,7 +16,6 @@ use kube::discovery::ApiResource;
 use kube::{Api, Client, Config, ResourceExt};
 use serde_json::json;
 use tempfile::TempDir;
-use testkit::embedded::{Acting, Actors, KubeletOptions, Loopback, Server};
 
 use crate::ours::{is_ours, selector};
 

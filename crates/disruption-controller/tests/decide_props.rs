@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use controller_core::controller::{ContextMut, Controller, Now, Output, Priority, ResultOf};
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use controller_testing::sim::decoded;
 use disruption_controller::config::Config;
 use disruption_controller::decide::{
     Builtin, Cause, Decision, Demand, Owned, Scale, Scales, decide, demand, scale_of,
@@ -16,7 +17,6 @@ use disruption_controller::scales::{MOST_READS, Sources};
 use disruption_controller::state::{Basis, State};
 use disruption_controller::view::{PdbView, PdbWire, PodView, PodWire, WorkloadView};
 use disruption_controller::{DisruptionController, Stores};
-use harness::sim::decoded;
 use jiff::{SignedDuration, Timestamp};
 use prometheus::Registry;
 use proptest::collection::vec;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use controller_core::informer::{Versioned, Wire};
 use disruption_controller::state::State;
 use disruption_controller::view::{PdbWire, PodWire};
-use testkit::real::ProcessUsage;
+use local_control_plane::ProcessUsage;
 
 /// As much as etcd takes.
 const LARGEST: usize = 1_500_000;

@@ -9,12 +9,12 @@ use controller_core::clock::saturating_add;
 use controller_core::controller::{Accepted, Completed, Effect, Loop, LoopEvent, Now, RequestOf};
 use controller_core::informer::{self, Freshness, Page};
 use controller_core::meta::{ObjectKey, Uid};
+use controller_testing::sim::{NOW, START, SimResource, Unlimited, Watch, decoded};
 use disruption_controller::config::Config;
 use disruption_controller::discovery::Kind;
 use disruption_controller::requests::{Answer, Query, Write};
 use disruption_controller::view::{Amount, PdbView, PdbWire, PodView, PodWire};
 use disruption_controller::{DisruptionController, Stores};
-use harness::sim::{NOW, START, SimResource, Unlimited, Watch, decoded};
 use prometheus::Registry;
 use serde_json::{Value, json};
 

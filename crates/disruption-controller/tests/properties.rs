@@ -9,6 +9,8 @@ use controller_core::api::CallFailed;
 use controller_core::controller::{Accepted, Completed, Loop, Now, RequestOf};
 use controller_core::informer::Page;
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use controller_testing::encodings::assert_the_same_views;
+use controller_testing::sim::{self, Model, SimObject, SimResource, Watch};
 use disruption_controller::config::Config;
 use disruption_controller::decide::Builtin;
 use disruption_controller::discovery::Kind;
@@ -21,8 +23,6 @@ use disruption_controller::view::{
     Amount, DisruptionTarget, PdbView, PdbWire, PodView, PodWire, Status, WorkloadView, WorkloadWire,
 };
 use disruption_controller::{DisruptionController, Stores};
-use harness::encodings::assert_the_same_views;
-use harness::sim::{self, Model, SimObject, SimResource, Watch};
 use jiff::{SignedDuration, Timestamp};
 use prometheus::Registry;
 use proptest::prelude::*;

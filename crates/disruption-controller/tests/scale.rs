@@ -4,9 +4,9 @@
 
 use std::time::Duration;
 
-use harness::beside::Beside;
+use controller_testing::beside::Beside;
+use embedded_apiserver::{POD_DISRUPTION_BUDGETS, PODS, Server};
 use serde_json::{Value, json};
-use testkit::embedded::{POD_DISRUPTION_BUDGETS, PODS, Server};
 
 const BINARY: &str = "DISRUPTION_CONTROLLER_BINARY";
 const ARGS: [&str; 1] = ["--kube-api-qps=0"];

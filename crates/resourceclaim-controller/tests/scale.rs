@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use controller_core::controller::{Completed, Effect, Limit, Loop, LoopEvent, Now};
 use controller_core::informer::View;
-use harness::sim::{NOW, SimResource, Watch};
+use controller_testing::sim::{NOW, SimResource, Watch};
 use prometheus::Registry;
 use resourceclaim_controller::config::Config;
 use resourceclaim_controller::decide::Gates;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use controller_core::controller::{Controller, Loop, LoopEvent, Notification};
 use controller_core::meta::{ObjectKey, Uid};
-use harness::sim::{NOW, NoPermits, START, SimResource, Watch};
+use controller_testing::sim::{NOW, NoPermits, START, SimResource, Watch};
 use prometheus::Registry;
 use rstest::rstest;
 use taint_eviction_controller::config::Config;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use controller_core::controller::{Accepted, Completed, Loop, Now, RequestOf};
 use controller_core::meta::{ObjectKey, Uid};
-use harness::encodings::assert_the_same_views;
-use harness::sim::{self, Model, SimObject, SimResource, Watch};
+use controller_testing::encodings::assert_the_same_views;
+use controller_testing::sim::{self, Model, SimObject, SimResource, Watch};
 use jiff::Timestamp;
 use prometheus::Registry;
 use proptest::prelude::*;

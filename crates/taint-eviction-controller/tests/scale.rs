@@ -2,9 +2,9 @@
 //! `cargo xtask ci --nightly` runs it, on a release build (TE-15, TE-16).
 #![allow(missing_docs, reason = "a test")]
 
-use harness::beside::Beside;
+use controller_testing::beside::Beside;
+use embedded_apiserver::NODES;
 use serde_json::json;
-use testkit::embedded::NODES;
 
 const POD_COUNT: usize = 150_000;
 /// Thirty pods on each, which tolerate being unreachable for 300 s.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use controller_core::controller::{Controller, Loop, LoopEvent};
 use controller_core::meta::{ObjectKey, Uid};
-use harness::sim::{NOW, NoPermits, START, SimResource, Watch};
+use controller_testing::sim::{NOW, NoPermits, START, SimResource, Watch};
 use prometheus::Registry;
 use ttl_after_finished_controller::TtlAfterFinishedController;
 use ttl_after_finished_controller::config::Config;

@@ -1,3 +1,3 @@
 //! What others build upon: a change of a flag, a default or a metric shows here.
 
-harness::surface!("ttl-after-finished-controller");
+controller_testing::surface!("ttl-after-finished-controller");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use controller_core::controller::{Loop, LoopEvent};
 use controller_core::meta::{ObjectKey, Uid};
-use harness::sim::{NOW, SimResource, Unlimited, Watch};
+use controller_testing::sim::{NOW, SimResource, Unlimited, Watch};
 use prometheus::Registry;
 use rstest::rstest;
 use ttl_controller::TtlController;

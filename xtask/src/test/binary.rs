@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn the_live_tests_are_counted_in_files_and_folders() {
         let of = |path: &str| live_tests(&command::root().join(path)).unwrap();
-        assert_eq!(of("crates/testkit/tests/real.rs"), 8);
+        assert_eq!(of("crates/local-control-plane/tests/processes.rs"), 8);
         // Those of a folder.
         assert!(of("crates/ttl-controller/tests/live/main.rs") > 10);
         // Those of the charts, too.
@@ -130,11 +130,11 @@ mod tests {
 
     #[test]
     fn of_what_cargo_built_only_the_tests_run() {
-        let testkit = command::root().join("crates/testkit");
+        let package = command::root().join("crates/local-control-plane");
         let built = |target: &str, test: bool, executable: Option<&str>| {
             serde_json::json!({
-                "reason": "compiler-artifact", "manifest_path": testkit.join("Cargo.toml"), "profile": {"test": test},
-                "target": {"name": target, "src_path": testkit.join("tests").join(target).with_extension("rs")},
+                "reason": "compiler-artifact", "manifest_path": package.join("Cargo.toml"), "profile": {"test": test},
+                "target": {"name": target, "src_path": package.join("tests").join(target).with_extension("rs")},
                 "executable": executable,
             })
             .to_string()
@@ -142,15 +142,15 @@ mod tests {
         let messages = [
             built("kubectl", true, None),
             built("kubectl", false, Some("/target/kubectl")),
-            built("real", true, Some("/target/real-1")),
+            built("processes", true, Some("/target/processes-1")),
             r#"{"reason": "build-finished", "success": true}"#.to_owned(),
         ];
-        let real = Binary {
-            folder: testkit.clone(),
-            target: "real".to_owned(),
-            executable: "/target/real-1".into(),
+        let processes = Binary {
+            folder: package.clone(),
+            target: "processes".to_owned(),
+            executable: "/target/processes-1".into(),
             live: 8,
         };
-        assert_eq!(binaries(&messages.join("\n")).unwrap(), [real]);
+        assert_eq!(binaries(&messages.join("\n")).unwrap(), [processes]);
     }
 }

@@ -23,7 +23,7 @@
 //!
 //! `examples/dimmer.rs` is a whole controller in one file.
 //!
-//! Two properties hold for every controller; `harness::sim` checks them:
+//! Two properties hold for every controller; `controller_testing::sim` checks them:
 //!
 //! - *Requeue completeness*: a change that alters `reconcile(key)` enqueues the key.
 //! - *Done contract*: until the time that `Done` names, `reconcile(key)` returns the same in an unchanged world.

@@ -4,7 +4,7 @@ use controller_core::api::AnswerClass;
 use controller_core::clock::Clock;
 use controller_core::controller::{Action, Order, Queue, Requeue};
 use controller_core::workqueue::QueueMetrics;
-use harness::sim::START;
+use controller_testing::sim::START;
 use prometheus::Registry;
 
 use crate::queue::ask_once;

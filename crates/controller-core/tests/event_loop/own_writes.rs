@@ -11,7 +11,7 @@ use controller_core::controller::{
 };
 use controller_core::informer::{self, Freshness};
 use controller_core::meta::{ObjectKey, Uid};
-use harness::sim::{NOW, SimResource, Watch, observed};
+use controller_testing::sim::{NOW, SimResource, Watch, observed};
 
 use crate::dimmer::{Dimmer, Lamp};
 use crate::rig::{MS, Permits, SECOND, failed};

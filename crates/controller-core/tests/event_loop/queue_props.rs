@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use controller_core::clock::saturating_add;
 use controller_core::controller::{Action, Requeue};
-use harness::sim::START;
+use controller_testing::sim::START;
 use proptest::prelude::*;
 
 use crate::rig::{Rig, SECOND, Setup};

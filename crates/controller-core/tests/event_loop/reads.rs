@@ -6,7 +6,7 @@ use controller_core::api::AnswerClass;
 use controller_core::clock::Clock;
 use controller_core::controller::{Action, QueryPolicy};
 use controller_core::workqueue::QueueMetrics;
-use harness::sim::START;
+use controller_testing::sim::START;
 use prometheus::Registry;
 
 use crate::rig::{MS, NOTHING, Rig, SECOND, Setup};

@@ -11,7 +11,7 @@ use controller_core::controller::{
     Queue, RequestOf, Requeue, RetryShare,
 };
 use controller_core::workqueue::{QueueMetrics, TokenBucket};
-use harness::sim::NOW;
+use controller_testing::sim::NOW;
 
 use crate::scripted::{ASKING, Q, Said, Scripted, Seen, Text, W};
 

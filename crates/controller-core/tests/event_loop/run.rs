@@ -9,10 +9,10 @@ use controller_core::informer::{BoxSource, Source, SourceEvent};
 use controller_core::metrics::{Build, Metrics, encode};
 use controller_core::runtime::{Env, Failure};
 use controller_core::shutdown::{self, Trigger};
-use harness::Start;
-use harness::sim::START;
+use controller_testing::Start;
+use controller_testing::sim::START;
+use embedded_apiserver::{Fault, RequestVerb, Resource, Server};
 use serde_json::json;
-use testkit::embedded::{Fault, RequestVerb, Resource, Server};
 
 use crate::dimmer::{Dimmer, Lamp, LampWire, lamps};
 use crate::rig::{MS, SECOND};

@@ -3,7 +3,7 @@
 use controller_core::controller::{Accepted, Completed, Loop, Now, RequestOf};
 use controller_core::informer::Versioned;
 use controller_core::meta::{ObjectKey, Uid};
-use harness::sim::{self, Model, Op, SimResource, Watch};
+use controller_testing::sim::{self, Model, Op, SimResource, Watch};
 use proptest::prelude::*;
 
 use crate::dimmer::{Dimmer, Lamp, Query};

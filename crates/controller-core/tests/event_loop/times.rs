@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use controller_core::clock::saturating_add;
 use controller_core::controller::{Action, Order, Queue, Requeue};
-use harness::sim::START;
+use controller_testing::sim::START;
 use jiff::Timestamp;
 
 use crate::queue::ask_once;

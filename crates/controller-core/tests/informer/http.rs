@@ -16,9 +16,9 @@ use controller_core::informer::{
     DecodeError, ErrorKind, Identity, ListWatch, Source, SourceEvent, View, Wire, intern,
 };
 use controller_core::meta::Uid;
+use controller_testing::surface::kubeconfig_of;
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
-use harness::surface::kubeconfig_of;
 use http::{Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::StreamBody;

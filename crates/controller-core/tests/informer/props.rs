@@ -8,7 +8,7 @@ use controller_core::informer::{
     DecodeError, ErrorKind, Removed, Skipped, SourceError, SourceEvent, Versioned,
 };
 use controller_core::meta::Uid;
-use harness::scripted::scripted;
+use controller_testing::scripted::scripted;
 use proptest::prelude::*;
 
 use crate::thing::{By, Running, Thing, clock, key, on_node};

@@ -8,7 +8,7 @@ use controller_core::informer::{
     DecodeError, ErrorKind, Removed, Skipped, Source, SourceError, SourceEvent, Versioned, WriteEffect,
 };
 use controller_core::meta::Uid;
-use harness::scripted::{Script, ScriptedSource, scripted};
+use controller_testing::scripted::{Script, ScriptedSource, scripted};
 use rstest::rstest;
 
 use crate::thing::{By, Running, Thing, clock, key, on_node, thing};

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use controller_core::config::Encoding;
 use controller_core::informer::protobuf::{FieldKind, METADATA, Message};
 use controller_core::informer::{DecodeError, Identity, ListWatch, Wire, intern};
+use embedded_apiserver::{Fault, FaultRule, NODES, RecordedRequest, RequestVerb, Server};
 use futures::{StreamExt, stream};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -20,7 +21,6 @@ use kube::discovery::ApiResource;
 use rstest::rstest;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use testkit::embedded::{Fault, FaultRule, NODES, RecordedRequest, RequestVerb, Server};
 
 use crate::thing::{Running, Thing, clock};
 

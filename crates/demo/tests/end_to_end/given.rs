@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 
 use controller_core::clock::Clock;
-use rustix::process::Signal;
-use serde_json::{Value, json};
-use tempfile::TempDir;
-use testkit::embedded::{
+use embedded_apiserver::{
     Fault, JOBS, Loopback, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RequestVerb, Resource,
     Server,
 };
+use rustix::process::Signal;
+use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use crate::demo::{Demo, turn};
 

@@ -9,8 +9,8 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use kube::api::ListParams;
 use kube::{Api, Client, Resource};
+use local_control_plane::{ControlPlane, Options};
 use serde::de::DeserializeOwned;
-use testkit::real::{ControlPlane, Options};
 
 use crate::demo::{Demo, turn};
 

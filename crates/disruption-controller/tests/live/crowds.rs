@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use controller_core::clock::Clock;
-use harness::cluster::{now, shipped_or_debug};
-use harness::objects::owner;
-use harness::silence::Silence;
+use controller_testing::cluster::{now, shipped_or_debug};
+use controller_testing::objects::owner;
+use controller_testing::silence::Silence;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
+use local_control_plane::eventually;
 use serde_json::{Value, json};
-use testkit::real::eventually;
 use tokio::task::JoinSet;
 
 use crate::budget::{definition, numbers};

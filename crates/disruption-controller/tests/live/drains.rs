@@ -1,6 +1,6 @@
 //! `kubectl drain` beside kube-controller-manager's loop of `ReplicaSets`, which makes a new pod for each that goes.
 
-use harness::cluster::{ended_well, kubectl};
+use controller_testing::cluster::{ended_well, kubectl};
 use rstest::rstest;
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use harness::cluster::kubectl;
+use controller_testing::cluster::kubectl;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use harness::preflight::finding;
-use harness::soon;
+use controller_testing::preflight::finding;
+use controller_testing::soon;
 use serde_json::json;
 
 use crate::support::{CHART, Cluster};

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use controller_core::clock::Clock;
+use controller_testing::soon;
 use futures::future::join_all;
-use harness::soon;
 use parking_lot::Mutex;
 use serde_json::json;
 

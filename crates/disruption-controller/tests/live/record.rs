@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use controller_core::clock::Clock;
 use controller_core::tasks::TaskSet;
+use controller_testing::soon;
 use futures::{StreamExt, TryStreamExt};
-use harness::soon;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;

@@ -1,8 +1,8 @@
 //! A restart, a standby that takes over, and an API server that is killed.
 
-use harness::soon;
+use controller_testing::soon;
+use local_control_plane::Stop;
 use serde_json::json;
-use testkit::real::Stop;
 
 use crate::budget::numbers;
 use crate::support::{Cluster, QUICK_LEASE, SOON, writes_a_status};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use harness::audit::Asked;
-use harness::cluster::until;
-use harness::objects::owner;
-use harness::soon;
+use controller_testing::audit::Asked;
+use controller_testing::cluster::until;
+use controller_testing::objects::owner;
+use controller_testing::soon;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 use crate::budget::{Numbers, condition, definition};
 
 pub(crate) use controller_core::clock::saturating_add as after;
-pub(crate) use harness::{QUICK_LEASE, SOON};
+pub(crate) use controller_testing::{QUICK_LEASE, SOON};
 
 /// How late a status may be written, on a busy machine, that must follow its cause at once.
 pub(crate) const AT_ONCE: Duration = Duration::from_secs(5);
 
-harness::cluster!("disruption-controller");
+controller_testing::cluster!("disruption-controller");
 
 impl Cluster {
     pub(crate) fn pods(&self) -> Api<Pod> {

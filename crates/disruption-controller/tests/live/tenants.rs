@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use harness::cluster::now;
-use harness::long_or_short;
+use controller_testing::cluster::now;
+use controller_testing::long_or_short;
 use serde_json::json;
 
 use crate::budget::numbers;

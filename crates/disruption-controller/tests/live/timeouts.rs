@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use harness::cluster::now;
-use harness::objects::rfc3339;
-use harness::soon;
+use controller_testing::cluster::now;
+use controller_testing::objects::rfc3339;
+use controller_testing::soon;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 

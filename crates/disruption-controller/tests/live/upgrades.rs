@@ -5,8 +5,8 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use controller_core::clock::Clock;
+use controller_testing::upgrades;
 use futures::{StreamExt, stream};
-use harness::upgrades;
 use serde_json::json;
 
 use crate::budget::numbers;

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use controller_testing::sim;
 use disruption_controller::decide::{
     Builtin, Decision, Demand, Reading, Scale, Scales, Situation, StatusPatch, decide, demand, scale_of,
 };
 use disruption_controller::state::State;
 use disruption_controller::view::{PdbView, PdbWire, PodView, PodWire, WorkloadView};
-use harness::sim;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 //! Budgets that come, change and go.
 
+use embedded_apiserver::POD_DISRUPTION_BUDGETS;
 use rstest::rstest;
 use serde_json::{Value, json};
-use testkit::embedded::POD_DISRUPTION_BUDGETS;
 
 use crate::budget::numbers;
 use crate::world::World;

@@ -1,7 +1,7 @@
 //! Evictions that were approved.
 
+use embedded_apiserver::{Fault, RequestVerb};
 use serde_json::json;
-use testkit::embedded::{Fault, RequestVerb};
 
 use crate::budget::numbers;
 use crate::world::World;

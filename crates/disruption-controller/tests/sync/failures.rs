@@ -1,8 +1,8 @@
 //! What cannot be computed, and how that ends.
 
+use embedded_apiserver::{Fault, RecordedRequest, RequestVerb};
 use rstest::rstest;
 use serde_json::{Value, json};
-use testkit::embedded::{Fault, RecordedRequest, RequestVerb};
 
 use crate::budget::numbers;
 use crate::world::World;

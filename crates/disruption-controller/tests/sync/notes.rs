@@ -1,7 +1,7 @@
 //! Events.
 
+use embedded_apiserver::POD_DISRUPTION_BUDGETS;
 use serde_json::json;
-use testkit::embedded::POD_DISRUPTION_BUDGETS;
 
 use crate::world::World;
 

@@ -1,7 +1,7 @@
 //! What `/metrics` shows.
 
+use embedded_apiserver::{Fault, RequestVerb};
 use serde_json::json;
-use testkit::embedded::{Fault, RequestVerb};
 
 use crate::world::{World, process};
 

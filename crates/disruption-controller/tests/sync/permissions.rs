@@ -1,7 +1,7 @@
 //! The permissions that the chart gives: they suffice, and each is used.
 
-use harness::chart::Chart;
-use harness::permissions;
+use controller_testing::chart::Chart;
+use controller_testing::permissions;
 use serde_json::json;
 
 use crate::budget::numbers;

@@ -2,9 +2,9 @@
 
 use controller_core::runtime::App;
 use controller_core::runtime::preflight::{Check, CheckState, Level, PreflightReport, preflight};
+use controller_testing::chart::Chart;
 use disruption_controller::DisruptionController;
 use disruption_controller::config::Config;
-use harness::chart::Chart;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use kube::api::{Patch, PatchParams};

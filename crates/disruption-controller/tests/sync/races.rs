@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use embedded_apiserver::{Fault, RequestVerb};
 use rstest::rstest;
 use serde_json::{Value, json};
-use testkit::embedded::{Fault, RequestVerb};
 
 use crate::budget::numbers;
 use crate::world::{World, process};
@@ -44,7 +44,7 @@ async fn two_drains_at_once_never_go_below_the_budget(#[case] fault: Fault) {
     let mut evicted = 0;
     for round in 0..50 {
         for pod in [round % 20, (round + 7) % 20] {
-            let alive = !world.server.list(&testkit::embedded::PODS).iter().any(|found| {
+            let alive = !world.server.list(&embedded_apiserver::PODS).iter().any(|found| {
                 found["metadata"]["name"] == format!("web-{pod}")
                     && found["metadata"]["deletionTimestamp"].is_string()
             });

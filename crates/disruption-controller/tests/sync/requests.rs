@@ -10,7 +10,7 @@ async fn one_status_write_is_one_patch_with_every_number() {
     let world = World::with_budget(2, "minAvailable", &json!(2));
     let entries = json!({ "gone": world.seconds(0), "web-0": world.seconds(-1) });
     world.edit_pdb("web", |pdb| pdb["status"]["disruptedPods"] = entries);
-    let pdb = world.get_of(&testkit::embedded::POD_DISRUPTION_BUDGETS, "web");
+    let pdb = world.get_of(&embedded_apiserver::POD_DISRUPTION_BUDGETS, "web");
     let mark = world.server.mark();
     let _controller = world.start_and_pass(60).await;
     let status = json!({

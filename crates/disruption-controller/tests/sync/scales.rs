@@ -1,9 +1,9 @@
 //! Controllers of every kind, and their scales.
 
-use harness::objects::owner;
+use controller_testing::objects::owner;
+use embedded_apiserver::{DEPLOYMENTS, Fault, REPLICA_SETS};
 use rstest::rstest;
 use serde_json::{Value, json};
-use testkit::embedded::{DEPLOYMENTS, Fault, REPLICA_SETS};
 
 use crate::budget::numbers;
 use crate::world::{World, process};
@@ -409,7 +409,7 @@ async fn a_budget_of_more_controllers_than_are_read_allows_nothing() {
     }
     world.pdb("web", "maxUnavailable", &json!(1));
     let _controller = world.start_and_pass(60).await;
-    let scales = |request: &testkit::embedded::RecordedRequest| request.subresource == "scale";
+    let scales = |request: &embedded_apiserver::RecordedRequest| request.subresource == "scale";
     assert_eq!(
         world.server.requests().only(scales).len(),
         0,

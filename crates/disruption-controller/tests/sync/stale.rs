@@ -1,8 +1,8 @@
 //! Conditions of pods that stayed.
 
+use embedded_apiserver::{Fault, PODS, RequestVerb};
 use rstest::rstest;
 use serde_json::{Value, json};
-use testkit::embedded::{Fault, PODS, RequestVerb};
 
 use crate::world::World;
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use controller_testing::fault_history::refusals;
+use embedded_apiserver::{POD_DISRUPTION_BUDGETS, PODS};
 use serde_json::json;
-use testkit::embedded::{POD_DISRUPTION_BUDGETS, PODS};
-use testkit::history::refusals;
 
 use crate::world::{World, process};
 

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::budget::numbers;
 use crate::world::{World, process};
 
-harness::shows_planned!(["reset-condition", "update-status"]);
+controller_testing::shows_planned!(["reset-condition", "update-status"]);
 
 #[tokio::test(start_paused = true)]
 async fn only_the_leader_writes_and_its_successor_goes_on() {
@@ -58,7 +58,7 @@ async fn a_standby_remembers_what_becomes_stale() {
     world.pass(60).await;
     first.stop().await;
     world.pass(60).await;
-    let pod = world.get_of(&testkit::embedded::PODS, "p");
+    let pod = world.get_of(&embedded_apiserver::PODS, "p");
     assert_eq!(pod["status"]["conditions"][0]["status"], "False");
 }
 

@@ -1,16 +1,16 @@
 //! Budgets, pods and workloads on the embedded API server, next to our loop. Time is tokio's, paused.
 
+use controller_testing::Running;
+use controller_testing::objects::{name, owner};
 use disruption_controller::DisruptionController;
-use harness::Running;
-use harness::objects::{name, owner};
+use embedded_apiserver::{
+    CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, Mark, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS,
+    REPLICATION_CONTROLLERS, Resource, STATEFUL_SETS,
+};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::EvictParams;
 use serde_json::{Value, json};
-use testkit::embedded::{
-    CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, Mark, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS,
-    REPLICATION_CONTROLLERS, Resource, STATEFUL_SETS,
-};
 
 use crate::budget::{self, Numbers, definition};
 
@@ -25,7 +25,7 @@ pub(crate) const WORKLOADS: [&Resource; 5] = [
 ];
 
 // No limits: they are not what these tests are about.
-harness::world!(DisruptionController, &PODS, limits: (0.0, 0));
+controller_testing::world!(DisruptionController, &PODS, limits: (0.0, 0));
 
 impl World {
     /// With `pods` pods without a controller, and the budget `web` for them.

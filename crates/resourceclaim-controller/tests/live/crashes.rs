@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use controller_core::clock::{Clock, saturating_add};
+use controller_testing::{audit, long_or_short};
 use futures::{StreamExt, stream};
-use harness::{audit, long_or_short};
+use local_control_plane::eventually;
 use serde_json::Value;
-use testkit::real::eventually;
 
 use crate::support::{CLAIM_OF, Cluster, Setup, claims_of, made, reserved_for, uid};
 

@@ -5,13 +5,13 @@
 use std::time::Duration;
 
 use controller_core::clock::Clock;
-use harness::audit::Asked;
-use harness::cluster::{Cluster, shipped_or_debug};
-use harness::soon;
+use controller_testing::audit::Asked;
+use controller_testing::cluster::{Cluster, shipped_or_debug};
+use controller_testing::soon;
 use jiff::SignedDuration;
+use local_control_plane::eventually;
 use rstest::rstest;
 use serde_json::{Value, json};
-use testkit::real::eventually;
 
 use crate::support::{BUILT, Setup, TEMPLATE, claims_of, made, pod};
 

@@ -13,9 +13,9 @@ use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimConsumerReferen
 use kube::Api;
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
+use local_control_plane::ControlPlane;
 use parking_lot::Mutex;
 use serde_json::json;
-use testkit::real::ControlPlane;
 
 /// How long it leaves the pods alone between two looks at them.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use controller_core::clock::Clock;
-use harness::soon;
+use controller_testing::soon;
+use local_control_plane::eventually;
 use serde_json::json;
-use testkit::real::eventually;
 
 use crate::support::{Cluster, claims_of, made, made_from, pod, uid};
 

@@ -1,6 +1,6 @@
 //! Claims made from templates.
 
-use harness::soon;
+use controller_testing::soon;
 use serde_json::json;
 
 use crate::support::{CLAIM_OF, Cluster, FINALIZER, TEMPLATE, made, reserved_for, uid};

@@ -4,7 +4,7 @@
 //! status, so only a `ClusterRoleBinding` grants it, and who lacks it gets no 403 but a 422 with a cause on
 //! `status.allocation`.
 
-use harness::soon;
+use controller_testing::soon;
 use serde_json::{Value, json};
 
 use crate::support::{
@@ -160,7 +160,7 @@ async fn live_without_the_right_to_bind_nothing_is_reserved_until_it_is_given() 
     let lost = async || {
         let requests = cluster.requests();
         let reserve = |code| {
-            move |asked: &&harness::audit::Asked| {
+            move |asked: &&controller_testing::audit::Asked| {
                 asked.is("patch", "resourceclaims/status") && asked.code == code
             }
         };

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use controller_testing::audit::{self, Asked};
+use controller_testing::long_or_short;
 use futures::{StreamExt, stream};
-use harness::audit::{self, Asked};
-use harness::long_or_short;
+use local_control_plane::eventually;
 use serde_json::Value;
-use testkit::real::eventually;
 
 use crate::support::{Cluster, NAME, Setup, is_free, made, named};
 

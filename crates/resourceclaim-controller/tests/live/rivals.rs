@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use controller_core::clock::Clock;
+use local_control_plane::{Assets, eventually};
 use serde_json::json;
-use testkit::real::{Assets, eventually};
 
 use crate::support::{Cluster, SOON, claims_of, made, pod};
 

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 use std::ops::Deref;
 
-use harness::chart::Chart;
-use harness::cluster::{self, audited};
-use harness::objects::{each, stays, text};
+use controller_testing::chart::Chart;
+use controller_testing::cluster::{self, audited};
+use controller_testing::objects::{each, stays, text};
+use local_control_plane::Process;
 use serde_json::{Value, json};
-use testkit::real::Process;
 
 use crate::kubelet::Kubelet;
 
-pub(crate) use harness::{Replica, SOON};
+pub(crate) use controller_testing::{Replica, SOON};
 
 pub(crate) const NAME: &str = "resourceclaim-controller";
 pub(crate) const BUILT: &str = env!("CARGO_BIN_EXE_resourceclaim-controller");

@@ -8,7 +8,7 @@ use controller_core::api::{AnswerClass, CallFailed};
 use controller_core::controller::{Accepted, Completed, RequestOf};
 use controller_core::informer::Versioned;
 use controller_core::meta::{ObjectKey, Uid};
-use harness::sim;
+use controller_testing::sim;
 use jiff::Timestamp;
 use resourceclaim_controller::ResourceClaimController;
 use resourceclaim_controller::decide::{

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use harness::objects::text;
+use controller_testing::objects::text;
+use embedded_apiserver::{Fault, RecordedRequest, RequestVerb};
 use serde_json::{Value, json};
-use testkit::embedded::{Fault, RecordedRequest, RequestVerb};
 
 use crate::world::{FINALIZER, World, claim, made, own, request};
 

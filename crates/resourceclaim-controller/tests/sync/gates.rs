@@ -1,11 +1,11 @@
 //! Feature gates, and what the API server makes of them.
 
-use harness::seeded_bugs::{answered, found_as};
+use controller_testing::seeded_bugs::{answered, found_as};
+use embedded_apiserver::POD_GROUPS;
 use http::StatusCode;
 use http::request::Parts;
 use rstest::rstest;
 use serde_json::{Value, json};
-use testkit::embedded::POD_GROUPS;
 
 use crate::world::{World, gated, made, process, request};
 
@@ -13,7 +13,7 @@ fn world() -> World {
     let world = World::new();
     world
         .server
-        .edit(&testkit::embedded::NAMESPACES, "", "default", |namespace| {
+        .edit(&embedded_apiserver::NAMESPACES, "", "default", |namespace| {
             namespace["metadata"]["labels"] = json!({ "resource.kubernetes.io/admin-access": "true" });
         })
         .unwrap();

@@ -1,8 +1,8 @@
 //! Claims of `PodGroups`.
 
-use harness::objects::text;
+use controller_testing::objects::text;
+use embedded_apiserver::POD_GROUPS;
 use serde_json::{Value, json};
-use testkit::embedded::POD_GROUPS;
 
 use crate::world::{World, gated, made, own};
 

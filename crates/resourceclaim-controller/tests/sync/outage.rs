@@ -1,6 +1,6 @@
 //! An API server that is away, closed watches, compaction.
 
-use testkit::embedded::{Fault, RequestVerb};
+use embedded_apiserver::{Fault, RequestVerb};
 
 use crate::world::{World, process};
 

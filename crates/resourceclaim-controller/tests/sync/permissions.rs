@@ -1,8 +1,8 @@
 //! The permissions that the chart gives: they suffice, and each is used.
 
-use harness::chart::Chart;
-use harness::permissions;
-use testkit::embedded::RESOURCE_CLAIM_TEMPLATES;
+use controller_testing::chart::Chart;
+use controller_testing::permissions;
+use embedded_apiserver::RESOURCE_CLAIM_TEMPLATES;
 
 use crate::world::{World, made, own, process};
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use embedded_apiserver::{Fault, FaultRule, RESOURCE_CLAIMS, RecordedRequest, RequestVerb};
 use rstest::rstest;
 use serde_json::json;
-use testkit::embedded::{Fault, FaultRule, RESOURCE_CLAIMS, RecordedRequest, RequestVerb};
 
 use crate::world::{World, made, own};
 

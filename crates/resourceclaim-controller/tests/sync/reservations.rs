@@ -1,8 +1,8 @@
 //! Claims are reserved, given back and deleted.
 
+use embedded_apiserver::{Fault, RequestVerb};
 use rstest::rstest;
 use serde_json::{Value, json};
-use testkit::embedded::{Fault, RequestVerb};
 
 use crate::world::{FINALIZER, World, claim, made, own};
 

@@ -1,12 +1,12 @@
 //! Another writer that keeps undoing ours (CORE-17).
 
 use controller_core::rival::manager_of;
-use harness::objects::{find, text};
+use controller_testing::objects::{find, text};
+use embedded_apiserver::{PODS, RESOURCE_CLAIMS};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use testkit::embedded::{PODS, RESOURCE_CLAIMS};
 
 use crate::world::{FINALIZER, World, made, request};
 

@@ -2,7 +2,7 @@
 
 use crate::world::{World, made, own, process};
 
-harness::shows_planned!([
+controller_testing::shows_planned!([
     "create-claim",
     "delete-claim",
     "record-claims",

@@ -4,21 +4,21 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use harness::objects::{each, name, text, uid};
-use harness::seeded_bugs::{answered, answered_late, between, found_as, send};
-use harness::{Running, Start};
+use controller_testing::objects::{each, name, text, uid};
+use controller_testing::seeded_bugs::{answered, answered_late, between, found_as, send};
+use controller_testing::{Running, Start};
+use embedded_apiserver::{POD_GROUPS, PODS, RESOURCE_CLAIMS};
 use http::Method;
 use http::request::Parts;
 use resourceclaim_controller::ResourceClaimController;
 use resourceclaim_controller::config::Config;
 use resourceclaim_controller::pod_group::GroupVersion;
 use serde_json::{Value, json};
-use testkit::embedded::{POD_GROUPS, PODS, RESOURCE_CLAIMS};
 
 pub(crate) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 
 // No limits: they are not what these tests are about.
-harness::world!(ResourceClaimController, &PODS, limits: (0.0, 0));
+controller_testing::world!(ResourceClaimController, &PODS, limits: (0.0, 0));
 
 impl World {
     /// With the template `t`.

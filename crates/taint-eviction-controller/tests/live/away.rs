@@ -1,7 +1,7 @@
 //! The API server away.
 
-use harness::soon;
-use testkit::real::Stop;
+use controller_testing::soon;
+use local_control_plane::Stop;
 
 use crate::support::{
     CANCELLED, Cluster, DELETIONS, For, OVERDUE, SOON, now, seconds_after, until, until_pending, whole,

@@ -2,7 +2,7 @@
 //! test, on the permissions of the service account: a binary has the machine's clock.
 
 use controller_core::clock::Clock;
-use harness::{Start, soon};
+use controller_testing::{Start, soon};
 use jiff::SignedDuration;
 use taint_eviction_controller::TaintEvictionController;
 

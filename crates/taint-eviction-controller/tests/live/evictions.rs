@@ -1,7 +1,7 @@
 //! Who goes when, and who stays.
 
-use harness::objects::{condition, is_deleting, name, text};
-use harness::soon;
+use controller_testing::objects::{condition, is_deleting, name, text};
+use controller_testing::soon;
 use jiff::SignedDuration;
 use serde_json::json;
 

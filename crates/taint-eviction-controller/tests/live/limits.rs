@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use harness::{long_or_short, soon};
+use controller_testing::{long_or_short, soon};
 use jiff::SignedDuration;
-use testkit::real::eventually;
+use local_control_plane::eventually;
 
 use crate::support::{Cluster, For, now, seconds_after, until};
 

@@ -4,18 +4,18 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use controller_core::clock::saturating_add;
-use harness::chart::account;
-use harness::cluster::{self, kubectl};
-use harness::soon;
+use controller_testing::chart::account;
+use controller_testing::cluster::{self, kubectl};
+use controller_testing::soon;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
+use local_control_plane::eventually;
 use serde_json::{Value, json};
-use testkit::real::eventually;
 
-pub(crate) use harness::cluster::{now, until_time as until, whole};
-pub(crate) use harness::{Replica, SOON};
+pub(crate) use controller_testing::cluster::{now, until_time as until, whole};
+pub(crate) use controller_testing::{Replica, SOON};
 
 pub(crate) const NAMESPACE: &str = "default";
 pub(crate) const OVERDUE: &str = "taint_eviction_controller_overdue_evictions";
@@ -31,7 +31,7 @@ pub(crate) enum For {
     Ever,
 }
 
-harness::cluster!("taint-eviction-controller");
+controller_testing::cluster!("taint-eviction-controller");
 
 impl Cluster {
     pub(crate) async fn with_nodes<const N: usize>(names: [&str; N]) -> Self {

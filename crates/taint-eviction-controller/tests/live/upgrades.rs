@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use controller_core::clock::Clock;
-use harness::{soon, upgrades};
+use controller_testing::{soon, upgrades};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{ListParams, PostParams};

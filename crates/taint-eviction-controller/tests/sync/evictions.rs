@@ -101,7 +101,7 @@ async fn a_node_that_is_gone_evicts_nobody() {
     world.taint("n");
     world.pass(10).await;
     assert_eq!(controller.metric(PENDING), 1);
-    world.server.delete(&testkit::embedded::NODES, "", "n").unwrap();
+    world.server.delete(&embedded_apiserver::NODES, "", "n").unwrap();
     assert!(world.lives_after(1000, "p").await);
     assert_eq!(controller.metric(PENDING), 0);
 }

@@ -1,7 +1,7 @@
 //! Evictions that wait for the client-side limits.
 
 use controller_core::clock::Clock;
-use testkit::embedded::{Fault, RecordedRequest, RequestVerb};
+use embedded_apiserver::{Fault, RecordedRequest, RequestVerb};
 
 use crate::world::{For, World, process};
 
@@ -9,7 +9,7 @@ use crate::world::{For, World, process};
 const WATCH_LAG: std::time::Duration = std::time::Duration::from_millis(50);
 
 /// With the limits of the command line, and 600 pods that are to go at once: the permits decide who goes when.
-fn start(world: &World, clock: &Clock) -> harness::Running {
+fn start(world: &World, clock: &Clock) -> controller_testing::Running {
     process().limits(50.0, 100).start(world.client(), clock)
 }
 

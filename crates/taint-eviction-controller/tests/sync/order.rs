@@ -30,7 +30,7 @@ async fn evictions_run_side_by_side_up_to_the_limit() {
     world.fail_those(
         usize::MAX,
         |request| request.resource == "pods" && request.verb.is_write(),
-        testkit::embedded::Fault::Delay(std::time::Duration::from_secs(1)),
+        embedded_apiserver::Fault::Delay(std::time::Duration::from_secs(1)),
     );
     world.taint("n");
     // A patch and a delete of a second each: ten pods in two seconds.

@@ -1,6 +1,6 @@
 //! Deletes that fail.
 
-use testkit::embedded::{Fault, RequestVerb};
+use embedded_apiserver::{Fault, RequestVerb};
 
 use crate::world::{For, PENDING, World};
 

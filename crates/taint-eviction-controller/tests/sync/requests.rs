@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use embedded_apiserver::{Fault, FaultRule, RecordedRequest, RequestVerb};
 use serde_json::json;
-use testkit::embedded::{Fault, FaultRule, RecordedRequest, RequestVerb};
 
 use crate::world::{For, World};
 

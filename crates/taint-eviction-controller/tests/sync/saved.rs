@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use embedded_apiserver::{Fault, RequestVerb};
 use serde_json::json;
-use testkit::embedded::{Fault, RequestVerb};
 
 use crate::world::{CANCELLED, For, PENDING, World, process};
 
@@ -109,7 +109,7 @@ async fn events_tell_who_was_to_go_and_who_stays() {
         ]
     );
     assert_eq!(world.events_of("was-never-to-go"), Vec::<String>::new());
-    let events = world.server.list(&testkit::embedded::EVENTS);
+    let events = world.server.list(&embedded_apiserver::EVENTS);
     assert!(
         events.iter().any(|event| event["regarding"]["uid"] == uid),
         "{events:?}"

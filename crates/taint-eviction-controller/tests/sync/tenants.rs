@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use harness::objects::stays;
+use controller_testing::fault_history::refusals;
+use controller_testing::objects::stays;
+use embedded_apiserver::PODS;
 use serde_json::json;
-use testkit::embedded::PODS;
-use testkit::history::refusals;
 
 use crate::world::{For, World, process};
 

@@ -1,11 +1,11 @@
 //! Restarts, changes of leader, dry run.
 
+use embedded_apiserver::{Fault, RequestVerb};
 use rstest::rstest;
-use testkit::embedded::{Fault, RequestVerb};
 
 use crate::world::{DELETIONS, For, PENDING, World, process};
 
-harness::shows_planned!(["evict"]);
+controller_testing::shows_planned!(["evict"]);
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_keeps_the_deadline() {

@@ -1,15 +1,15 @@
 //! Nodes and pods on the embedded API server, next to our loop. Time is tokio's, paused.
 
+use embedded_apiserver::{EVENTS, Mark, NODES, PODS, RequestVerb};
 use serde_json::{Value, json};
 use taint_eviction_controller::TaintEvictionController;
-use testkit::embedded::{EVENTS, Mark, NODES, PODS, RequestVerb};
 
 pub(crate) const PENDING: &str = "taint_eviction_controller_pending_evictions";
 pub(crate) const DELETIONS: &str = "taint_eviction_controller_pod_deletions_total";
 pub(crate) const CANCELLED: &str = "taint_eviction_controller_cancelled_evictions_total";
 
 // No limits: they are not what these tests are about.
-harness::world!(TaintEvictionController, &PODS, limits: (0.0, 0));
+controller_testing::world!(TaintEvictionController, &PODS, limits: (0.0, 0));
 
 /// How long a pod tolerates the taint `k`.
 #[derive(Clone, Copy)]

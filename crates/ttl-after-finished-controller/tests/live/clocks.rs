@@ -2,7 +2,7 @@
 //! inside the test, on the permissions of the service account: a binary has the machine's clock.
 
 use controller_core::clock::Clock;
-use harness::Start;
+use controller_testing::Start;
 use jiff::SignedDuration;
 use ttl_after_finished_controller::TtlAfterFinishedController;
 

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use controller_core::clock::{Clock, saturating_add};
-use harness::cluster::{now, whole};
+use controller_testing::cluster::{now, whole};
 use jiff::{SignedDuration, Timestamp};
 use kube::api::{Patch, PatchParams};
+use local_control_plane::eventually;
 use serde_json::json;
-use testkit::real::eventually;
 
 use crate::support::{Cluster, Finish, finished, job};
 

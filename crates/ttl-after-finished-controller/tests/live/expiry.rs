@@ -1,6 +1,6 @@
 //! Which Jobs are deleted, when, and what becomes of them.
 
-use harness::soon;
+use controller_testing::soon;
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use controller_core::clock::Clock;
+use local_control_plane::eventually;
 use serde_json::json;
-use testkit::real::eventually;
 
 use crate::support::{CHART, Cluster, PROBE, Replica};
 

@@ -1,6 +1,6 @@
 //! The built-in loop running beside ours (CORE-17).
 
-use harness::soon;
+use controller_testing::soon;
 
 use crate::support::{Cluster, Finish};
 

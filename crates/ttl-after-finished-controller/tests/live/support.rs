@@ -4,16 +4,16 @@
 //! deleted once it has a deletionTimestamp. The API server sets that in whole seconds, and so do finishes here: a
 //! delete that is early by a moment shows.
 
+use controller_testing::cluster::{now, whole};
+use controller_testing::soon;
 use futures::{StreamExt, stream};
-use harness::cluster::{now, whole};
-use harness::soon;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-pub(crate) use harness::{QUICK_LEASE, Replica, SOON};
+pub(crate) use controller_testing::{QUICK_LEASE, Replica, SOON};
 
 /// The Job whose refused delete shows that Jobs are kept.
 pub(crate) const PROBE: &str = "probe";
@@ -27,7 +27,7 @@ pub(crate) enum Finish {
     Failed,
 }
 
-harness::cluster!("ttl-after-finished-controller");
+controller_testing::cluster!("ttl-after-finished-controller");
 
 impl Cluster {
     /// Makes an unfinished Job.

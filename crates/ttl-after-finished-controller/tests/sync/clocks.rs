@@ -6,8 +6,8 @@ use controller_core::api::Caller;
 use controller_core::config::Encoding;
 use controller_core::controller::{self, Sender};
 use controller_core::meta::ObjectKey;
-use harness::seeded_bugs::answered_late;
-use testkit::embedded::{Fault, RecordedRequest, RequestVerb};
+use controller_testing::seeded_bugs::answered_late;
+use embedded_apiserver::{Fault, RecordedRequest, RequestVerb};
 use ttl_after_finished_controller::explain::explain;
 
 use crate::world::World;

@@ -1,6 +1,6 @@
 //! When Jobs go, and what a changed ttl does to that.
 
-use testkit::embedded::{JOBS, RequestVerb};
+use embedded_apiserver::{JOBS, RequestVerb};
 
 use crate::world::{World, process};
 

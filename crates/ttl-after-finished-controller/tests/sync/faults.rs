@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use testkit::embedded::{Fault, RecordedRequest, RequestVerb};
+use embedded_apiserver::{Fault, RecordedRequest, RequestVerb};
 
 use crate::world::{World, process};
 
@@ -43,7 +43,7 @@ async fn a_job_replaced_before_the_delete_arrives_lives() {
         Fault::Delay(Duration::from_secs(5)),
     );
     world.pass(12).await;
-    world.delete_of(&testkit::embedded::JOBS, "job");
+    world.delete_of(&embedded_apiserver::JOBS, "job");
     world.job("job", 10);
     assert!(world.lives_after(600, "job").await);
 }
@@ -105,7 +105,7 @@ async fn a_finalizer_holds_the_job_for_as_long_as_it_wants() {
     assert!(
         world
             .server
-            .get(&testkit::embedded::JOBS, "default", "job")
+            .get(&embedded_apiserver::JOBS, "default", "job")
             .is_some()
     );
     assert_eq!(world.server.requests().only(deletes).len(), 1);

@@ -1,6 +1,6 @@
 //! What `/metrics` shows.
 
-use testkit::embedded::{Fault, RequestVerb};
+use embedded_apiserver::{Fault, RequestVerb};
 
 use crate::world::{World, process};
 

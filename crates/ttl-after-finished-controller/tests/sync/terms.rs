@@ -2,7 +2,7 @@
 
 use crate::world::{World, process};
 
-harness::shows_planned!(["delete"]);
+controller_testing::shows_planned!(["delete"]);
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_keeps_the_time() {

@@ -1,10 +1,10 @@
 //! Jobs on the embedded API server, next to our loop. Time is tokio's, paused.
 
+use embedded_apiserver::JOBS;
 use serde_json::{Value, json};
-use testkit::embedded::JOBS;
 use ttl_after_finished_controller::TtlAfterFinishedController;
 
-harness::world!(TtlAfterFinishedController, &JOBS);
+controller_testing::world!(TtlAfterFinishedController, &JOBS);
 
 impl World {
     /// With a Job that finishes `seconds` from now.

@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use harness::{long_or_short, soon};
+use controller_testing::{long_or_short, soon};
 
 use crate::support::{Cluster, SOON};
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use controller_core::clock::Clock;
-use harness::cluster::binary;
-use harness::proxy::Proxy;
+use controller_testing::cluster::binary;
+use controller_testing::proxy::Proxy;
 
 use crate::support::{BUILT, Cluster, Replica, SOON};
 

@@ -5,8 +5,8 @@ use std::pin::pin;
 use std::time::Duration;
 
 use controller_core::clock::Clock;
+use controller_testing::{long_or_short, soon};
 use futures::StreamExt;
-use harness::{long_or_short, soon};
 use kube::ResourceExt;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use parking_lot::Mutex;

@@ -1,13 +1,13 @@
 //! Who may read the metrics, where the API server is asked.
 
-use harness::cluster::Cluster;
+use controller_testing::cluster::Cluster;
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use kube::api::PostParams;
 use kube::client::Body;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
+use local_control_plane::eventually;
 use serde_json::json;
-use testkit::real::eventually;
 
 use crate::support::{BUILT, CHART, SOON};
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use controller_core::clock::Clock;
-use harness::soon;
-use testkit::real::Stop;
+use controller_testing::soon;
+use local_control_plane::Stop;
 
 use crate::support::{Cluster, SOON};
 

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use harness::cluster::binary;
-use harness::soon;
-use harness::surface::kubeconfig_of;
+use controller_testing::cluster::binary;
+use controller_testing::soon;
+use controller_testing::surface::kubeconfig_of;
+use local_control_plane::{ControlPlane, Options, Process, eventually};
 use rstest::rstest;
 use serde_json::json;
-use testkit::real::{ControlPlane, Options, Process, eventually};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 

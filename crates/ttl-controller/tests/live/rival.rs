@@ -1,7 +1,7 @@
 //! The built-in loop running beside ours (CORE-17).
 
-use harness::long_or_short;
-use testkit::real::eventually;
+use controller_testing::long_or_short;
+use local_control_plane::eventually;
 
 use crate::support::{Cluster, SOON};
 

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
-use harness::cluster::until;
+use controller_testing::cluster::until;
 use kube::api::ListParams;
 use serde_json::json;
 
-pub(crate) use harness::{QUICK_LEASE, Replica, SOON};
+pub(crate) use controller_testing::{QUICK_LEASE, Replica, SOON};
 
 pub(crate) const TTL: &str = "node.alpha.kubernetes.io/ttl";
 
-harness::cluster!("ttl-controller");
+controller_testing::cluster!("ttl-controller");
 
 impl Cluster {
     /// With the nodes numbered `numbers`.

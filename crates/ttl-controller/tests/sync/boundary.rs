@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use testkit::embedded::Fault;
+use embedded_apiserver::Fault;
 
 use crate::world::{World, writes_of};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use testkit::embedded::{Fault, RequestVerb};
+use embedded_apiserver::{Fault, RequestVerb};
 
 use crate::world::{TTL, World, name, process, writes_of};
 

@@ -1,6 +1,6 @@
 //! The metrics that others build dashboards and alerts upon.
 
-use testkit::embedded::Fault;
+use embedded_apiserver::Fault;
 
 use crate::world::{World, process};
 

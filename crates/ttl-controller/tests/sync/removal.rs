@@ -1,6 +1,6 @@
 //! `--remove`.
 
-use testkit::embedded::Fault;
+use embedded_apiserver::Fault;
 
 use crate::world::{World, removal};
 

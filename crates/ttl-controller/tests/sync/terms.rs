@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use testkit::embedded::Fault;
+use embedded_apiserver::Fault;
 
 use crate::world::{World, process, writes_of};
 
-harness::shows_planned!(["annotate", "remove"]);
+controller_testing::shows_planned!(["annotate", "remove"]);
 
 #[tokio::test(start_paused = true)]
 async fn a_standby_writes_nothing_until_it_leads() {

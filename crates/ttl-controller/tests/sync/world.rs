@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use controller_core::rival::manager_of;
-use harness::objects;
-use harness::{Running, Start};
+use controller_testing::objects;
+use controller_testing::{Running, Start};
+use embedded_apiserver::{Fault, NODES, RecordedRequest, RecordedRequests, RequestVerb, Server};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
-use testkit::embedded::{Fault, NODES, RecordedRequest, RecordedRequests, RequestVerb, Server};
 use ttl_controller::TtlController;
 use ttl_controller::config::Config;
 
 pub(crate) const TTL: &str = "node.alpha.kubernetes.io/ttl";
 
-harness::world!(TtlController, &NODES);
+controller_testing::world!(TtlController, &NODES);
 
 impl World {
     pub(crate) fn with_nodes(count: usize, ttl: Option<&str>) -> Self {

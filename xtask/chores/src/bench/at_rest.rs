@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
+use local_control_plane::Stop;
 use serde_json::Value;
-use testkit::real::Stop;
 
 use super::contest::{Sides, Site, finish, until_quiet, until_quiet_after};
 use super::figures::Bars;

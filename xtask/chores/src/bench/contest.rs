@@ -9,10 +9,10 @@ use anyhow::{Context, bail, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use kube::Api;
 use kube::api::{ListParams, PartialObjectMeta, PostParams, WatchEvent, WatchParams};
+use local_control_plane::{ControlPlane, Options, Process, eventually};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use testkit::real::{ControlPlane, Options, Process, eventually};
 
 use super::figures::{Figures, Results};
 use super::server::{Load, Meter};

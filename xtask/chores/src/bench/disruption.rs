@@ -11,8 +11,8 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use kube::api::{ListParams, Patch, PatchParams, WatchEvent, WatchParams};
+use local_control_plane::{ControlPlane, Process};
 use serde_json::{Value, json};
-use testkit::real::{ControlPlane, Process};
 
 use super::contest::{self, Row, Sides, Site, alternate, send, text, watched};
 use super::figures::{Bars, Figures, median, median_time};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::ensure;
-use testkit::real::ProcessUsage;
+use local_control_plane::ProcessUsage;
 
 use super::contest::Who;
 use super::server::Load;

@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, WatchEvent};
+use local_control_plane::Process;
 use serde_json::{Value, json};
-use testkit::real::Process;
 
 use super::Turns;
 use super::contest::{

@@ -1,9 +1,9 @@
 //! Large clusters: what the embedded server seeds, written into the etcd of the real one.
 
 use anyhow::Context;
+use embedded_apiserver::Server;
+use local_control_plane::ControlPlane;
 use serde_json::{Value, json};
-use testkit::embedded::Server;
-use testkit::real::ControlPlane;
 
 /// How many objects are copied at a time.
 const PAGE: usize = 500;

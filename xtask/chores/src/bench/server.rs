@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context;
-use testkit::real::ControlPlane;
+use local_control_plane::ControlPlane;
 
 /// Every byte to and from the API server passes here: etcd listens on a socket of its own.
 const LOOPBACK_BYTES: &str = "/sys/class/net/lo/statistics/rx_bytes";

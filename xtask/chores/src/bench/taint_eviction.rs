@@ -3,8 +3,8 @@
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use local_control_plane::Process;
 use serde_json::{Value, json};
-use testkit::real::Process;
 
 use super::contest::{
     Row, Sides, Site, alternate, deletes, finish, identity, send, text, until_quiet, watched,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{PartialObjectMeta, Patch, PatchParams, WatchEvent};
+use local_control_plane::Process;
 use serde_json::{Value, json};
-use testkit::real::Process;
 
 use super::Turns;
 use super::contest::{Row, Sides, Site, alternate, create, finish, name, send, watched};

@@ -3,8 +3,8 @@
 use k8s_openapi::api::batch::v1::Job;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
+use local_control_plane::Process;
 use serde_json::{Value, json};
-use testkit::real::Process;
 
 use super::Turns;
 use super::contest::{

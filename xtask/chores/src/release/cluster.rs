@@ -12,8 +12,8 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
+use local_control_plane::{ControlPlane, Options, Process, eventually};
 use tempfile::TempDir;
-use testkit::real::{ControlPlane, Options, Process, eventually};
 
 use super::jobs::{Release, Runner};
 use crate::admin;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use testkit::real::{Process, eventually};
+use local_control_plane::{Process, eventually};
 use tokio::runtime::Runtime;
 
 use super::cluster::Cluster;

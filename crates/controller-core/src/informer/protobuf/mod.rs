@@ -121,9 +121,9 @@ pub(super) fn read_event(frame: &[u8]) -> Result<(&str, &[u8]), Error> {
 
 #[cfg(test)]
 mod tests {
+    use embedded_apiserver::to_protobuf;
     use proptest::prelude::*;
     use serde_json::{Value as Json, json};
-    use testkit::embedded::to_protobuf;
 
     use super::*;
 

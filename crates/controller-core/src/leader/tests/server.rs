@@ -5,12 +5,12 @@ use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 
+use embedded_apiserver::LEASES;
 use http::{Method, Request, Response};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use testkit::embedded::{self, LEASES};
 
 const NAMESPACE: &str = "kube-system";
 const NAME: &str = "ttl-controller";
@@ -19,7 +19,7 @@ const COLLECTION: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/le
 /// Cheap to clone; all clones share the Lease.
 #[derive(Clone)]
 pub(super) struct Server {
-    api: embedded::Server,
+    api: embedded_apiserver::Server,
     calls: Arc<Mutex<Vec<Call>>>,
 }
 
@@ -64,7 +64,7 @@ pub(super) enum End {
 impl Default for Server {
     fn default() -> Self {
         Self {
-            api: embedded::Server::starting_at("2026-01-01T12:00:00Z".parse().unwrap()),
+            api: embedded_apiserver::Server::starting_at("2026-01-01T12:00:00Z".parse().unwrap()),
             calls: Arc::default(),
         }
     }

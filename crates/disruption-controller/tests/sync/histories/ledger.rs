@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use harness::objects::{condition, each, is_deleting, name, owner_of, uid};
+use controller_testing::objects::{condition, each, is_deleting, name, owner_of, uid};
+use embedded_apiserver::{PODS, Server};
 use serde::Deserialize;
 use serde_json::Value;
-use testkit::embedded::{PODS, Server};
 
 use crate::budget::Numbers;
 use crate::world::WORKLOADS;

@@ -12,4 +12,4 @@ mod steps;
 mod suite;
 mod tap;
 
-harness::histories!(suite::Budgets);
+controller_testing::histories!(suite::Budgets);

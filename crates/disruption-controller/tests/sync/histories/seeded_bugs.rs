@@ -1,14 +1,14 @@
 //! Bugs put in on purpose: the histories must find them, and shrink them to what matters.
 
-use disruption_controller::view::PodWire;
-use harness::seeded_bugs::{
+use controller_testing::seeded_bugs::{
     asks_again, edited, forgets_the_version, forgets_to_retry, hoarding, leads_always,
 };
+use disruption_controller::view::PodWire;
 use serde_json::Value;
 
 use super::suite::Budgets;
 
-harness::seeded_bugs! { Budgets;
+controller_testing::seeded_bugs! { Budgets;
     // A status is written whatever has happened to the budget since it was read.
     a_patch_without_the_version_is_found:
         found(forgets_the_version, 6, "it overwrites the approved eviction of");

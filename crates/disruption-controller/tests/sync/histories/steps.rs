@@ -5,16 +5,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use harness::history::{Scripted, deletes, edits, step};
-use harness::objects::{delete, edit, find, name, owner, remove, stays, terminate, uid};
-use harness::past::now;
+use controller_testing::fault_history::{At, Draw};
+use controller_testing::history::{Scripted, deletes, edits, step};
+use controller_testing::objects::{delete, edit, find, name, owner, remove, stays, terminate, uid};
+use controller_testing::past::now;
+use embedded_apiserver::{POD_DISRUPTION_BUDGETS, PODS, Server};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::EvictParams;
 use serde_json::{Value, json};
-use testkit::embedded::{POD_DISRUPTION_BUDGETS, PODS, Server};
-use testkit::history::{At, Draw};
 use tokio::task::JoinSet;
 
 use super::ledger::matches;

@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use controller_core::clock::Clock;
+use controller_testing::fault_history::{At, Draw, EndState, Life};
+use controller_testing::history::{NEVER_NEEDED, Scene, Scripted, accepting};
+use controller_testing::objects::{condition, name, stays, text};
+use controller_testing::past::now;
 use disruption_controller::DisruptionController;
-use harness::history::{NEVER_NEEDED, Scene, Scripted, accepting};
-use harness::objects::{condition, name, stays, text};
-use harness::past::now;
+use embedded_apiserver::{
+    DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, RecordedRequest, RequestVerb, Resource, Server,
+};
 use jiff::Timestamp;
 use kube::Client;
 use serde_json::Value;
-use testkit::embedded::{
-    DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, RecordedRequest, RequestVerb, Resource, Server,
-};
-use testkit::history::{At, Draw, EndState, Life};
 
 use super::ledger::{Owner, Share, Sight, approved};
 use super::steps::{self, Asked};

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::clock::Clock;
-use harness::objects::{is_deleting, name, text, uid};
-use harness::seeded_bugs::{between, send};
+use controller_testing::objects::{is_deleting, name, text, uid};
+use controller_testing::seeded_bugs::{between, send};
+use embedded_apiserver::{from_protobuf, watch_events};
 use http::{Method, Response};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
 use kube::Client;
 use parking_lot::Mutex;
 use serde_json::Value;
-use testkit::embedded::{from_protobuf, watch_events};
 use tokio::time::Instant;
 
 use super::ledger::{Owner, Share, Sight, approved};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use harness::history::Histories;
-use testkit::embedded::{Fault, PODS, RESOURCE_CLAIMS, Resource};
-use testkit::history::{At, DrawnFault, History, Which, run};
+use controller_testing::fault_history::{At, DrawnFault, History, Which, run};
+use controller_testing::history::Histories;
+use embedded_apiserver::{Fault, PODS, RESOURCE_CLAIMS, Resource};
 
 use super::steps::{Made, delete_claim, entry_name, pod, pod_name, template, template_name};
 use super::suite::Claims;

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use harness::objects::{each, is_deleting, name, owner_of, text, uid};
+use controller_testing::objects::{each, is_deleting, name, owner_of, text, uid};
+use embedded_apiserver::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Server};
 use serde_json::Value;
-use testkit::embedded::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Server};
 
 use crate::world::{FINALIZER, claims_of};
 

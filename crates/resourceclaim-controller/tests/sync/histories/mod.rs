@@ -15,4 +15,4 @@ mod seeded_bugs;
 mod steps;
 mod suite;
 
-harness::histories!(suite::Claims);
+controller_testing::histories!(suite::Claims);

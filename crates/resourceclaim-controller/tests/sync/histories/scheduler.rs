@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use harness::objects::{delete, edit, find, uid};
+use controller_testing::objects::{delete, edit, find, uid};
+use embedded_apiserver::{PODS, RESOURCE_CLAIMS, Server};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use testkit::embedded::{PODS, RESOURCE_CLAIMS, Server};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use controller_core::config::Encoding;
 use controller_core::informer::SourceEvent;
 use controller_core::runtime::Env;
-use harness::objects::{each, name};
-use harness::seeded_bugs::{
+use controller_testing::objects::{each, name};
+use controller_testing::seeded_bugs::{
     HttpAnswer, Retell, between, forgets_the_version, forgets_to_retry, leads_always, refused, retold, send,
     sent,
 };
@@ -25,7 +25,7 @@ use super::suite::Claims;
 /// The characters after the base of a claim's name.
 const SUFFIX: usize = 5;
 
-harness::seeded_bugs! { Claims;
+controller_testing::seeded_bugs! { Claims;
     // A claim gets another name each time it is made, as upstream.
     random_names_are_found: found_with_faults(renaming, 366, "already");
     // Only new claims are recorded, and the earlier records are lost: upstream v1.36.3.

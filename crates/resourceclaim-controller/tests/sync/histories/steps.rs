@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use harness::history::{Scripted, step};
-use harness::objects::{delete, edit, find, remove, terminate, uid};
+use controller_testing::fault_history::{At, Draw};
+use controller_testing::history::{Scripted, step};
+use controller_testing::objects::{delete, edit, find, remove, terminate, uid};
+use embedded_apiserver::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource, Server};
 use resourceclaim_controller::decide::claim_name;
 use serde_json::{Value, json};
-use testkit::embedded::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource, Server};
-use testkit::history::{At, Draw};
 use tokio::time::sleep;
 
 use super::ledger::{Pod, Sight};

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use harness::history::{NEVER_NEEDED, Scene, Scripted};
-use harness::objects::{each, text};
+use controller_testing::fault_history::{At, Draw, EndState, History};
+use controller_testing::history::{NEVER_NEEDED, Scene, Scripted};
+use controller_testing::objects::{each, text};
+use embedded_apiserver::{
+    PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RecordedRequest, RequestVerb, Resource, Server,
+};
 use parking_lot::Mutex;
 use resourceclaim_controller::ResourceClaimController;
 use serde_json::Value;
-use testkit::embedded::{
-    PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RecordedRequest, RequestVerb, Resource, Server,
-};
-use testkit::history::{At, Draw, EndState, History};
 use tokio::task::JoinSet;
 
 use super::ledger::{Claim, Ledger, Pod, Sight};

@@ -1,7 +1,7 @@
 //! What has happened to each node and pod, whoever evicted it and when: the steps of a history as they are taken, and
 //! what the rules demand. Times are in milliseconds since the start.
 
-use harness::past::{FinalFate, Past, Pasts};
+use controller_testing::past::{FinalFate, Past, Pasts};
 
 /// The two taints that count as one (TE-5).
 pub(super) const FAILED: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];

@@ -11,4 +11,4 @@ mod seeded_bugs;
 mod steps;
 mod suite;
 
-harness::histories!(ledger::Ledger);
+controller_testing::histories!(ledger::Ledger);

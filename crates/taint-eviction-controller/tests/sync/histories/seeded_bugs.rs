@@ -1,13 +1,13 @@
 //! Bugs put in on purpose: the histories must find them, and shrink them to what matters.
 
-use harness::seeded_bugs::{edited, forgets_to_retry, hoarding, refused};
+use controller_testing::seeded_bugs::{edited, forgets_to_retry, hoarding, refused};
 use http::{Method, StatusCode};
 use serde_json::json;
 use taint_eviction_controller::view::NodeWire;
 
 use super::ledger::Ledger;
 
-harness::seeded_bugs! { Ledger;
+controller_testing::seeded_bugs! { Ledger;
     // A relist is added to the known taints, and no node is read before its pods are evicted.
     a_taint_removal_that_is_missed_after_a_relist_is_found: found_with_faults(|env| {
         let is_read = |head: &http::request::Parts| {

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use harness::history::{Scripted, step};
-use harness::objects::{delete, edit, find};
-use harness::past::{at, millis, second};
+use controller_testing::fault_history::{At, Draw};
+use controller_testing::history::{Scripted, step};
+use controller_testing::objects::{delete, edit, find};
+use controller_testing::past::{at, millis, second};
+use embedded_apiserver::{NODES, PODS, Server};
 use serde_json::{Value, json};
-use testkit::embedded::{NODES, PODS, Server};
-use testkit::history::{At, Draw};
 
 use super::ledger::{Bound, FAILED, Ledger, Toleration};
 
@@ -151,7 +151,7 @@ fn bind(draw: &mut Draw, pod: usize, longest_ago: usize) -> Scripted<Ledger> {
             "spec": { "nodeName": bound.node, "tolerations": listed(&tolerations), "containers": [] },
             "status": { "conditions": [scheduled] },
         });
-        delete(server, &PODS, &harness::objects::name(&pod));
+        delete(server, &PODS, &controller_testing::objects::name(&pod));
         ledger.pods.create(server, pod, bound);
     })
 }

@@ -1,10 +1,10 @@
 //! What the controller may write, and what must have become of the pods.
 
-use harness::history::{NEVER_NEEDED, Scene, Scripted};
-use harness::past::{Ends, millis};
+use controller_testing::fault_history::{At, Draw};
+use controller_testing::history::{NEVER_NEEDED, Scene, Scripted};
+use controller_testing::past::{Ends, millis};
+use embedded_apiserver::{NODES, PODS, RecordedRequest, RecordedRequests, RequestVerb, Resource, Server};
 use taint_eviction_controller::TaintEvictionController;
-use testkit::embedded::{NODES, PODS, RecordedRequest, RecordedRequests, RequestVerb, Resource, Server};
-use testkit::history::{At, Draw};
 
 use super::ledger::{Eyes, Ledger};
 use super::steps;

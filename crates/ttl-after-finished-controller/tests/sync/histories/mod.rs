@@ -3,4 +3,4 @@
 mod seeded_bugs;
 mod suite;
 
-harness::histories!(suite::Jobs);
+controller_testing::histories!(suite::Jobs);

@@ -4,14 +4,14 @@ use std::collections::HashMap;
 
 use controller_core::informer::SourceEvent;
 use controller_core::runtime::Env;
-use harness::history::Histories;
-use harness::seeded_bugs::{edited, forgets_to_retry, found_with_faults, retold};
+use controller_testing::history::Histories;
+use controller_testing::seeded_bugs::{edited, forgets_to_retry, found_with_faults, retold};
 use serde_json::Value;
 use ttl_after_finished_controller::view::JobWire;
 
 use super::suite::Jobs;
 
-harness::seeded_bugs! { Jobs;
+controller_testing::seeded_bugs! { Jobs;
     // The shortest ttl that a Job ever had counts.
     an_ignored_raise_of_the_ttl_is_found: found(|env| believing(env, true), 5, "it expires in");
     a_forgotten_retry_is_found: found_with_faults(forgets_to_retry, 4, "is still there");

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use harness::history::{NEVER_NEEDED, Scene, Scripted, accepting, step};
-use harness::objects::{edit, remove};
-use harness::past::{Ends, FinalFate, Past, Pasts, at, millis, second};
+use controller_testing::fault_history::{At, Draw};
+use controller_testing::history::{NEVER_NEEDED, Scene, Scripted, accepting, step};
+use controller_testing::objects::{edit, remove};
+use controller_testing::past::{Ends, FinalFate, Past, Pasts, at, millis, second};
+use embedded_apiserver::{JOBS, RecordedRequest, RequestVerb, Resource, Server};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use testkit::embedded::{JOBS, RecordedRequest, RequestVerb, Resource, Server};
-use testkit::history::{At, Draw};
 use ttl_after_finished_controller::TtlAfterFinishedController;
 
 use crate::world::job as job_of;

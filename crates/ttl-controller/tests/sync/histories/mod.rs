@@ -3,4 +3,4 @@
 mod seeded_bugs;
 mod suite;
 
-harness::histories!(suite::Nodes);
+controller_testing::histories!(suite::Nodes);

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use controller_core::leader::Leadership;
 use controller_core::runtime::App;
+use controller_testing::history::Histories;
+use controller_testing::seeded_bugs::{forgets_to_retry, found_and_shrunk, hoarding};
 use futures::FutureExt;
-use harness::history::Histories;
-use harness::seeded_bugs::{forgets_to_retry, found_and_shrunk, hoarding};
 use ttl_controller::TtlController;
 use ttl_controller::view::NodeWire;
 
 use super::suite::Nodes;
 
-harness::seeded_bugs! { Nodes;
+controller_testing::seeded_bugs! { Nodes;
     a_missed_delete_after_a_relist_is_found:
         found_with_faults(hoarding::<NodeWire>, 20, "after the last fault node-");
     a_forgotten_retry_is_found: found_with_faults(forgets_to_retry, 16, "after the last fault node-");

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
-use harness::history::{NEVER_NEEDED, Scene, Scripted, step};
-use harness::objects::{delete, edit};
-use harness::past::second;
+use controller_testing::fault_history::{At, Draw, EndState, History};
+use controller_testing::history::{NEVER_NEEDED, Scene, Scripted, step};
+use controller_testing::objects::{delete, edit};
+use controller_testing::past::second;
+use embedded_apiserver::{NODES, RecordedRequest, RequestVerb, Resource, Server};
 use serde_json::json;
-use testkit::embedded::{NODES, RecordedRequest, RequestVerb, Resource, Server};
-use testkit::history::{At, Draw, EndState, History};
 use ttl_controller::TtlController;
 
 use crate::world::{TTL, carried_by, name, node};

@@ -14,9 +14,9 @@ use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Api;
 use kube::api::PostParams;
+use local_control_plane::{ControlPlane, Options, Process, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testkit::real::{ControlPlane, Options, Process, eventually};
 
 use self::fixed::Fixed;
 use super::read::{Image, Variant};

@@ -1,0 +1,371 @@
+//! A real control plane, and the binary of a controller as a process next to it.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use controller_core::clock::Clock;
+use futures::{StreamExt, stream};
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use kube::Api;
+use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use local_control_plane::{AuditLevel, ControlPlane, Options, Process, client, eventually};
+use serde_json::{Value, json};
+
+use crate::account::NAMESPACE;
+use crate::audit::{self, Asked};
+use crate::chart::Chart;
+use crate::objects::event_line;
+use crate::permissions;
+use crate::real::{api, create, resource};
+use crate::replica::{Replica, SOON};
+
+/// Number of objects created at a time.
+const MADE_AT_ONCE: usize = 16;
+
+/// The `Cluster` of a controller's live tests, which derefs to [`Cluster`] and adds methods; and the controller's
+/// `NAME` and `CHART`.
+#[macro_export]
+macro_rules! cluster {
+    ($controller:literal) => {
+        pub(crate) const NAME: &str = $controller;
+        pub(crate) const BUILT: &str = env!(concat!("CARGO_BIN_EXE_", $controller));
+        pub(crate) const CHART: $crate::chart::Chart = $crate::chart::Chart::of(NAME);
+
+        pub(crate) struct Cluster($crate::cluster::Cluster);
+
+        impl std::ops::Deref for Cluster {
+            type Target = $crate::cluster::Cluster;
+
+            fn deref(&self) -> &Self::Target {
+                &self.0
+            }
+        }
+
+        impl std::ops::DerefMut for Cluster {
+            fn deref_mut(&mut self) -> &mut Self::Target {
+                &mut self.0
+            }
+        }
+
+        impl Cluster {
+            pub(crate) async fn new() -> Self {
+                Self($crate::cluster::Cluster::new(CHART, BUILT).await)
+            }
+        }
+    };
+}
+
+/// A control plane with an account that has the permissions of the chart.
+pub struct Cluster {
+    pub control_plane: ControlPlane,
+    pub kubeconfig: PathBuf,
+    pub(crate) chart: Chart,
+    pub(crate) binary: PathBuf,
+}
+
+impl Cluster {
+    /// With an audit log, for the binary `built`, which runs with the permissions of `chart`.
+    pub async fn new(chart: Chart, built: &str) -> Self {
+        Self::with(audited(), chart, built).await
+    }
+
+    /// [`Self::new`] with other options.
+    pub async fn with(options: Options, chart: Chart, built: &str) -> Self {
+        let control_plane = ControlPlane::start(options).await.unwrap();
+        let kubeconfig = chart.install(&control_plane).await;
+        Self {
+            control_plane,
+            kubeconfig,
+            chart,
+            binary: binary(built),
+        }
+    }
+
+    /// Starts the binary with these flags.
+    pub fn start(&self, args: &[&str]) -> Replica {
+        Replica::start(&self.binary, &self.kubeconfig, args)
+    }
+
+    /// Starts the binary and waits until its caches are full and it leads.
+    pub async fn start_leading(&self, args: &[&str]) -> Replica {
+        let replica = self.start(args);
+        replica.until_ready().await;
+        replica.until_leading().await;
+        replica
+    }
+
+    /// What `explain` prints for an object in the namespace `default`.
+    pub async fn explain(&self, name: &str) -> String {
+        let kubeconfig = format!("--kubeconfig={}", self.kubeconfig.display());
+        let object = format!("default/{name}");
+        let mut explain = Process::spawn(&self.binary, &["explain", &object, &kubeconfig], &[]).unwrap();
+        ended_well(&mut explain).await
+    }
+
+    /// A client with the permissions of the account.
+    pub async fn client(&self) -> kube::Client {
+        client(&self.kubeconfig).await.unwrap()
+    }
+
+    /// The account's requests in the audit log, in the order of their answers.
+    pub fn requests(&self) -> Vec<Asked> {
+        audit::requests_of(&self.control_plane, self.chart.controller())
+    }
+
+    /// Everybody's requests in the audit log, in the order of their answers.
+    pub fn all_requests(&self) -> Vec<Asked> {
+        audit::requests(&self.control_plane)
+    }
+
+    /// Replaces the cluster-wide permissions of the chart, and waits until that is in force.
+    pub async fn grant(&self, rules: Value) {
+        permissions::grant(&self.control_plane, self.chart.controller(), rules).await;
+    }
+
+    /// Waits until the account has used each of the chart's permissions.
+    pub async fn until_all_used(&self) {
+        let permissions = self.chart.permissions();
+        permissions::until_used(&self.control_plane, self.chart.controller(), &permissions).await;
+    }
+
+    /// The account's requests so far that were answered with 403.
+    pub fn refused(&self) -> Vec<Asked> {
+        let mut requests = self.requests();
+        requests.retain(|asked| asked.code == 403);
+        requests
+    }
+
+    /// The account's requests so far, without discovery, that another role than the chart's allows.
+    pub fn beyond(&self) -> Vec<Asked> {
+        let permissions = self.chart.permissions();
+        permissions::beyond(&self.control_plane, self.chart.controller(), &permissions)
+    }
+
+    /// The `spec` of the Lease, if there is one.
+    pub async fn lease(&self) -> Option<LeaseSpec> {
+        let leases: Api<Lease> = Api::namespaced(self.control_plane.client(), NAMESPACE);
+        leases.get_opt(self.chart.controller()).await.unwrap()?.spec
+    }
+
+    /// The holder of the Lease, if any.
+    pub async fn lease_holder(&self) -> Option<String> {
+        self.lease()
+            .await?
+            .holder_identity
+            .filter(|holder| !holder.is_empty())
+    }
+
+    /// Starts `kubectl` with these arguments.
+    pub fn spawn_kubectl(&self, kubectl: &Path, args: &[&str]) -> Process {
+        let kubeconfig = format!("--kubeconfig={}", self.control_plane.kubeconfig().display());
+        let all = [&[&*kubeconfig], args].concat();
+        Process::spawn(kubectl, &all, &[("HOME", "/nonexistent")]).unwrap()
+    }
+
+    /// Runs `kubectl` to its end; returns what it printed.
+    pub async fn kubectl(&self, kubectl: &Path, args: &[&str]) -> String {
+        ended_well(&mut self.spawn_kubectl(kubectl, args)).await
+    }
+
+    /// The objects of a kind, in the namespace `default` if the kind is namespaced.
+    pub fn api(&self, kind: &str) -> Api<DynamicObject> {
+        self.api_in("default", kind)
+    }
+
+    /// The objects of a kind, in this namespace if the kind is namespaced.
+    pub fn api_in(&self, namespace: &str, kind: &str) -> Api<DynamicObject> {
+        api(&self.control_plane, namespace, kind)
+    }
+
+    /// Creates an object, which must have a `kind`.
+    pub async fn create(&self, object: Value) -> Value {
+        create(&self.control_plane, object).await
+    }
+
+    pub async fn namespace(&self, name: &str) {
+        let namespace = json!({"kind": "Namespace", "metadata": {"name": name}});
+        self.create(namespace).await;
+    }
+
+    pub async fn create_all(&self, objects: impl IntoIterator<Item = Value>) {
+        let making = stream::iter(objects).map(|object| self.create(object));
+        making.buffer_unordered(MADE_AT_ONCE).for_each(async |_| {}).await;
+    }
+
+    /// An object, if it exists.
+    pub async fn find(&self, kind: &str, name: &str) -> Option<Value> {
+        let found = self.api(kind).get_opt(name).await.unwrap()?;
+        Some(serde_json::to_value(found).unwrap())
+    }
+
+    /// An object, which must exist.
+    pub async fn get(&self, kind: &str, name: &str) -> Value {
+        let found = self.find(kind, name).await;
+        found.unwrap_or_else(|| panic!("{kind} {name} is not there"))
+    }
+
+    /// All objects of a kind.
+    pub async fn all(&self, kind: &str) -> Vec<Value> {
+        let all = self.api(kind).list(&ListParams::default()).await.unwrap();
+        let values = all.into_iter().map(serde_json::to_value);
+        values.map(Result::unwrap).collect()
+    }
+
+    /// Waits until `is` holds for an object, and returns the object.
+    pub async fn until_is(&self, kind: &str, name: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+        let what = format!("{kind} {name} is such that {what}");
+        let found = async || self.find(kind, name).await;
+        let found = until(SOON, &what, found, |found| found.as_ref().is_some_and(&is)).await;
+        found.unwrap()
+    }
+
+    /// Waits until an object is gone.
+    pub async fn until_gone(&self, kind: &str, name: &str) {
+        let what = format!("{kind} {name} is gone");
+        until(SOON, &what, async || self.find(kind, name).await, Option::is_none).await;
+    }
+
+    /// The number of objects of a kind, in all namespaces, that are deleted but still wait for something.
+    pub async fn deleting(&self, kind: &str) -> usize {
+        let all: Api<DynamicObject> = Api::all_with(self.control_plane.client(), &resource(kind));
+        let all = all.list_metadata(&ListParams::default()).await.unwrap();
+        let deleting = all
+            .iter()
+            .filter(|object| object.metadata.deletion_timestamp.is_some());
+        deleting.count()
+    }
+
+    /// Object, type, reason and note of each event.
+    pub async fn events(&self) -> Vec<String> {
+        self.all("Event").await.iter().map(event_line).collect()
+    }
+
+    /// Waits until the line of an event starts with `line`.
+    pub async fn until_event(&self, line: &str) {
+        let what = format!("an event is {line:?}");
+        let is = |events: &Vec<String>| events.iter().any(|event| event.starts_with(line));
+        until(SOON, &what, async || self.events().await, is).await;
+    }
+
+    /// The resourceVersion of each object of a kind: equal maps mean that nothing was written in between.
+    pub async fn versions(&self, kind: &str) -> BTreeMap<String, String> {
+        let all = self
+            .api(kind)
+            .list_metadata(&ListParams::default())
+            .await
+            .unwrap();
+        let metadata = all.into_iter().map(|object| object.metadata);
+        metadata
+            .map(|metadata| (metadata.name.unwrap(), metadata.resource_version.unwrap()))
+            .collect()
+    }
+
+    /// Merges `patch` into an object.
+    pub async fn merge(&self, kind: &str, name: &str, patch: Value) {
+        let (api, params) = (self.api(kind), PatchParams::default());
+        api.patch(name, &params, &Patch::Merge(patch)).await.unwrap();
+    }
+
+    /// Merges `status` into the status of an object.
+    pub async fn merge_status(&self, kind: &str, name: &str, status: Value) {
+        let (api, params) = (self.api(kind), PatchParams::default());
+        let patch = Patch::Merge(json!({"status": status}));
+        api.patch_status(name, &params, &patch).await.unwrap();
+    }
+
+    pub async fn delete(&self, kind: &str, name: &str) {
+        let params = DeleteParams::default();
+        self.api(kind).delete(name, &params).await.unwrap();
+    }
+
+    /// Deletes an object as `kubectl delete --force` does.
+    pub async fn force_delete(&self, kind: &str, name: &str) {
+        let params = DeleteParams::default().grace_period(0);
+        self.api(kind).delete(name, &params).await.unwrap();
+    }
+}
+
+/// A control plane with an audit log.
+pub fn audited() -> Options {
+    Options {
+        audit: Some(AuditLevel::Metadata),
+        ..Options::default()
+    }
+}
+
+/// The binary under test: `built`, unless a variable of its name, such as `TTL_CONTROLLER_BINARY`, names another build.
+pub fn binary(built: &str) -> PathBuf {
+    let (_, name) = built.rsplit_once('/').unwrap();
+    let variable = format!("{}_BINARY", name.to_uppercase().replace('-', "_"));
+    std::env::var_os(variable).unwrap_or_else(|| built.into()).into()
+}
+
+/// A limit on time or memory for the binary `built`: `shipped` if the variable of [`binary`] names another build, else
+/// `debug`.
+pub fn shipped_or_debug<T>(built: &str, shipped: T, debug: T) -> T {
+    if binary(built) == Path::new(built) {
+        debug
+    } else {
+        shipped
+    }
+}
+
+/// The path of `kubectl`; `None` if there is none.
+pub fn kubectl() -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&folders)
+        .map(|folder| folder.join("kubectl"))
+        .find(|program| program.is_file());
+    let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
+    assert!(found.is_some() || !ci, "with CI=true kubectl must be on the PATH");
+    if found.is_none() {
+        println!("left out: there is no kubectl on the PATH");
+    }
+    found
+}
+
+/// Waits until `is` holds for what `cx` sees, and returns that. Fails with what `cx` saw last.
+pub async fn until<T: Debug>(
+    within: Duration,
+    what: &str,
+    cx: impl AsyncFn() -> T,
+    is: impl Fn(&T) -> bool,
+) -> T {
+    let mut seen = None;
+    let there = async || {
+        let found = seen.insert(cx().await);
+        is(found).then_some(())
+    };
+    if let Err(error) = eventually(within, what, there).await {
+        panic!("{error}; last seen: {seen:#?}");
+    }
+    seen.unwrap()
+}
+
+/// The time of the machine.
+pub fn now() -> Timestamp {
+    Clock::system().now()
+}
+
+/// The time without its fraction, as the API server stores it.
+pub fn whole(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap()
+}
+
+/// Waits until the machine's clock shows `time`.
+pub async fn until_time(time: Timestamp) {
+    let ahead = time.duration_since(now());
+    Clock::system()
+        .sleep(Duration::try_from(ahead).unwrap_or_default())
+        .await;
+}
+
+/// Waits until a process has exited with code 0; returns what it printed.
+pub async fn ended_well(process: &mut Process) -> String {
+    let ended = process.wait_exit(SOON * 3).await.unwrap();
+    assert_eq!(ended.code(), Some(0), "{}", process.log());
+    process.log()
+}

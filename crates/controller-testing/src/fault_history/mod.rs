@@ -1,0 +1,113 @@
+//! Seeded fault histories: the steps and faults of a world, both drawn from one number.
+//!
+//! A controller's [`Suite`] says what can happen in its world, how its process runs, and what must be true. The rest is
+//! here: drawing a [`History`] from a seed, running it on the embedded server under paused time, comparing its end with
+//! the end without faults, and, if it fails, finding the fewest faults that still make it fail.
+//!
+//! ```text
+//! seeds ── draw ── timeline        seed → steps and faults, each at its time
+//!    │        └─── drawn_fault     what can go wrong
+//!    ├── run ── fence, refusals    one history from beginning to end
+//!    └── shrink ── failure         the fewest steps and faults; the message
+//! ```
+//!
+//! One seed gives one run, request by request: the generators are `ChaCha8` (whose output is fixed for all time), each
+//! run has its own runtime, clock and server, and code that draws from its thread's generator (the waits of kube's
+//! watcher) finds it seeded. A seed names a history of one revision of this repository: a new fault or another step
+//! changes the draws.
+
+mod draw;
+mod drawn_fault;
+mod failure;
+mod fence;
+mod refusals;
+mod run;
+mod seeds;
+mod shrink;
+mod timeline;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::oneshot;
+
+use embedded_apiserver::{RecordedRequest, Resource, Server};
+
+pub use draw::Draw;
+pub use drawn_fault::{DeathPoint, DrawnFault, Which, refusals};
+pub use failure::FailedSeed;
+pub use run::{Run, run};
+pub use seeds::{SeedsReport, Shrink, first_failure, report, seeds_to_run};
+pub use timeline::{At, History};
+
+/// The state compared at the end: for each object a description of what the suite cares about.
+pub type EndState = BTreeMap<String, String>;
+
+/// A controller's part of its fault histories.
+///
+/// A suite is a small description that is copied into each run.
+pub trait Suite: Clone + Send + Sync + 'static {
+    /// A step of the world, e.g. `3 nodes are added`.
+    type Action: Clone + fmt::Display + Send + Sync;
+
+    /// The controller's name: its crate, its Lease in `kube-system`, its field manager.
+    const NAME: &'static str;
+    /// The resources that the controller works on, whose requests may fail.
+    const RESOURCES: &'static [&'static Resource];
+    /// Time in which steps are taken and faults happen.
+    const LENGTH: Duration = Duration::from_mins(2);
+    /// Time after the last fault by which everything must have settled.
+    const SETTLES_WITHIN: Duration = Duration::from_mins(20);
+
+    /// The suite for another run, without anything it recorded in the last one.
+    #[must_use]
+    fn fresh(&self) -> Self {
+        self.clone()
+    }
+
+    /// Draws the steps of a history, in the order of their times. Steps at time zero come before the controller's
+    /// start: they set up the world.
+    fn actions(&self, draw: &mut Draw) -> Vec<At<Self::Action>>;
+
+    /// Takes a step. Earlier steps may be missing, because a shrunk history leaves some out.
+    fn act(&self, server: &Server, action: &Self::Action);
+
+    /// Runs one process of the controller until it is stopped. Dropping the future kills the process. An error says why
+    /// the process ended by itself.
+    fn process(&self, life: Life) -> impl Future<Output = Result<(), String>> + Send + 'static;
+
+    /// Checks that everything is as the rules want it, whatever happened before; the error names the first exception.
+    fn settled(&self, server: &Server, actions: &[At<Self::Action>]) -> Result<(), String>;
+
+    /// The state that must be the same in the end as without the faults.
+    fn state(&self, server: &Server) -> EndState;
+
+    /// Checks that the controller may make this request now; called when the request is carried out. All suites check
+    /// in addition that only the holder of the Lease writes.
+    fn permits(&self, server: &Server, request: &RecordedRequest) -> Result<(), String> {
+        let _ = (server, request);
+        Ok(())
+    }
+
+    /// Checks the run as a whole, for example the number of writes.
+    fn afterwards(&self, server: &Server, history: &History<Self::Action>) -> Result<(), String> {
+        let _ = (server, history);
+        Ok(())
+    }
+}
+
+/// The surroundings of a starting process.
+pub struct Life {
+    /// Its identity in the election, a new one after each start: `replica-1.2` is the second life of the first replica.
+    /// `None` in a run without faults: the process runs without election.
+    pub identity: Option<String>,
+    /// Its client of the server.
+    pub client: kube::Client,
+    /// The wall clock at the start.
+    pub now: Timestamp,
+    /// Completes when the process must stop, as on SIGTERM.
+    pub stop: oneshot::Receiver<()>,
+}

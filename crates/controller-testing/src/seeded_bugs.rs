@@ -1,0 +1,315 @@
+//! Bugs put into a controller on purpose: its histories must find them.
+//!
+//! A bug sits between the controller and its surroundings, so the controller itself runs unchanged: [`edited`] and
+//! [`refused`] change its requests and their answers, [`hoarding`] and [`retold`] the events of its informers. Bugs
+//! that every controller can have are ready-made: [`forgets_to_retry`], [`leads_always`], [`asks_again`], [`hoarding`].
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::fault_history::{FailedSeed, Shrink, Suite, first_failure};
+use bytes::Bytes;
+use controller_core::clock::Clock;
+use controller_core::informer::{BoxSource, Source, SourceEvent, Versioned, View, Wire};
+use controller_core::leader::Leadership;
+use controller_core::meta::ObjectKey;
+use controller_core::runtime::Env;
+use http::header::ACCEPT;
+use http::request::Parts;
+use http::{HeaderValue, Method, Request, Response, StatusCode};
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tower::BoxError;
+
+const PROTOBUF: &str = "application/vnd.kubernetes.protobuf, application/json";
+/// Each bug must show within this many seeds.
+const SEEDS: u64 = 200;
+/// What shows a bug is simple: shrunk, it has no more faults.
+const MOST_FAULTS: usize = 3;
+
+/// The API server's answer, or the error.
+pub type HttpAnswer = kube::Result<Response<Body>>;
+
+/// Tests that a scene's histories find bugs: each with the bug, the seed, and a part of the failure's text.
+#[macro_export]
+macro_rules! seeded_bugs {
+    ($scene:ty; $($(#[$attribute:meta])* $test:ident: $found:ident($bug:expr, $seed:expr, $what:expr);)*) => { $(
+        $(#[$attribute])*
+        #[test]
+        fn $test() {
+            let suite = $crate::history::Histories::<$scene>::with($bug);
+            $crate::seeded_bugs::$found(&suite, $seed, $what);
+        }
+    )* };
+}
+
+/// Changes the events of a source.
+pub type Retell<V> = Box<dyn FnMut(&mut SourceEvent<V>) + Send>;
+
+/// A source whose relists remove nothing: objects that a list no longer names are kept.
+struct Hoarding<S: Source> {
+    source: S,
+    known: BTreeMap<ObjectKey, Versioned<S::View>>,
+    /// Objects that the list in progress has not named yet.
+    unnamed: Option<BTreeMap<ObjectKey, Versioned<S::View>>>,
+    /// The end of the list, held back until every object is named.
+    end: Option<SourceEvent<S::View>>,
+}
+
+/// The failure of a suite with a bug, with the faults that it takes; its text contains `what`. `seed` is the first that
+/// shows the bug: trying earlier ones would only cost time. If histories are drawn differently by now, a later seed
+/// must show the bug.
+pub fn found(suite: &impl Suite, seed: u64, what: &str) -> FailedSeed {
+    shrunk(suite, seed, what, Shrink::Faults)
+}
+
+/// [`found`] for a bug that does no harm without faults.
+pub fn found_with_faults(suite: &impl Suite, seed: u64, what: &str) -> FailedSeed {
+    let failure = found(suite, seed, what);
+    assert!(!failure.faults.is_empty(), "{failure}");
+    failure
+}
+
+/// [`found_with_faults`], shrunk to the steps that it takes, which are fewer than half of all.
+pub fn found_and_shrunk(suite: &impl Suite, seed: u64, what: &str) -> FailedSeed {
+    let failure = shrunk(suite, seed, what, Shrink::Everything);
+    assert!(!failure.faults.is_empty(), "{failure}");
+    assert!(failure.timeline.len() < failure.drawn / 2, "{failure}");
+    failure
+}
+
+fn shrunk(suite: &impl Suite, seed: u64, what: &str, shrink: Shrink) -> FailedSeed {
+    let Some(failure) = first_failure(suite, seed..seed + SEEDS, shrink) else {
+        panic!("no history shows the bug");
+    };
+    println!("{failure}");
+    assert!(failure.faults.len() <= MOST_FAULTS, "{failure}");
+    assert!(failure.what.contains(what), "{failure}");
+    failure
+}
+
+/// Does not retry a failed change: reports the object as gone, because with any other answer the loop, which knows its
+/// own writes, would read it.
+pub fn forgets_to_retry(mut env: Env) -> Env {
+    env.http = between(env.http.client(), |client, head, body| async move {
+        let is_change = matches!(head.method, Method::PATCH | Method::DELETE);
+        match send(&client, head, body).await {
+            Ok(answer) if answer.status().is_success() => Ok(answer),
+            _ if is_change => Ok(refusal(StatusCode::NOT_FOUND, "NotFound")),
+            answer => answer,
+        }
+    })
+    .into();
+    env
+}
+
+pub fn leads_always(mut env: Env) -> Env {
+    env.leadership = Leadership::always();
+    env
+}
+
+/// Adds a relist of one kind to the known objects instead of replacing them: objects deleted in the meantime stay.
+pub fn hoarding<W: Wire>(env: Env) -> Env
+where
+    Versioned<W::View>: Clone,
+{
+    env.over_source::<W>(|source| BoxSource::new(Hoarding::new(source)))
+}
+
+/// Passes the events of one kind's informer through `retell`, made anew for each of its sources.
+pub fn retold<W: Wire>(env: Env, retell: impl Fn() -> Retell<W::View> + Send + Sync + 'static) -> Env {
+    env.over_source::<W>(move |source| {
+        let retell = retell();
+        BoxSource::new(Retold { source, retell })
+    })
+}
+
+/// Changes the bodies of requests before they are sent.
+pub fn edited(mut env: Env, edit: fn(&Parts, &mut Value)) -> Env {
+    env.http = between(env.http.client(), move |client, head, mut body| async move {
+        if let Ok(mut value) = serde_json::from_slice(&body) {
+            edit(&head, &mut value);
+            body = value.to_string().into_bytes();
+        }
+        send(&client, head, body).await
+    })
+    .into();
+    env
+}
+
+/// Makes writes go through whatever has become of the object since it was judged.
+pub fn forgets_the_version(env: Env) -> Env {
+    edited(env, |_, write| {
+        if let Some(metadata) = write["metadata"].as_object_mut() {
+            metadata.remove("resourceVersion");
+        }
+    })
+}
+
+/// Makes every list and watch ask for protobuf, whatever the answer to an earlier request was.
+pub fn asks_again(mut env: Env) -> Env {
+    env.http = between(env.http.client(), |client, mut head, body| async move {
+        if head.method == Method::GET && head.uri.query().is_some() {
+            head.headers.insert(ACCEPT, HeaderValue::from_static(PROTOBUF));
+        }
+        send(&client, head, body).await
+    })
+    .into();
+    env
+}
+
+/// Refuses the requests for which `which` holds, for example as 404 `NotFound`.
+pub fn refused(mut env: Env, which: fn(&Parts) -> bool, code: StatusCode, reason: &'static str) -> Env {
+    env.http = answered(env.http.client(), move |head| {
+        which(head).then(|| refusal(code, reason))
+    })
+    .into();
+    env
+}
+
+/// Sends requests through `send`.
+pub fn sent<F>(mut env: Env, send: fn(Client, Parts, Vec<u8>) -> F) -> Env
+where
+    F: Future<Output = HttpAnswer> + Send + 'static,
+{
+    env.http = between(env.http.client(), send).into();
+    env
+}
+
+/// A client for which `answer` answers some requests.
+pub fn answered(
+    client: Client,
+    answer: impl Fn(&Parts) -> Option<Response<Body>> + Send + Sync + 'static,
+) -> Client {
+    between(client, move |client, head, body| {
+        let answer = answer(&head);
+        async move {
+            match answer {
+                Some(answer) => Ok(answer),
+                None => send(&client, head, body).await,
+            }
+        }
+    })
+}
+
+/// The API server's answer with an object.
+pub fn found_as(object: &Value) -> Response<Body> {
+    Response::new(Body::from(object.to_string().into_bytes()))
+}
+
+/// A client for which `send` sends or answers the requests.
+pub fn between<F, B>(
+    client: Client,
+    send: impl Fn(Client, Parts, Vec<u8>) -> F + Send + Sync + 'static,
+) -> Client
+where
+    F: Future<Output = kube::Result<Response<B>>> + Send + 'static,
+    B: http_body::Body<Data = Bytes, Error: Into<BoxError>> + Send + 'static,
+{
+    let namespace = client.default_namespace().to_owned();
+    let send = Arc::new(send);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (client, send) = (client.clone(), Arc::clone(&send));
+        async move {
+            let (head, body) = request.into_parts();
+            let body = body.collect_bytes().await?.to_vec();
+            send(client, head, body).await
+        }
+    });
+    Client::new(service, namespace)
+}
+
+pub async fn send(client: &Client, head: Parts, body: Vec<u8>) -> HttpAnswer {
+    client.send(Request::from_parts(head, Body::from(body))).await
+}
+
+/// A client that gets the answers to the requests selected by `which` late: `late` after they were carried out.
+pub fn answered_late(client: Client, clock: &Clock, late: Duration, which: fn(&Parts) -> bool) -> Client {
+    let clock = clock.clone();
+    between(client, move |client, head, body| {
+        let clock = clock.clone();
+        async move {
+            let is_late = which(&head);
+            let answer = send(&client, head, body).await;
+            if is_late {
+                clock.sleep(late).await;
+            }
+            answer
+        }
+    })
+}
+
+/// The API server's answer to a refused request, for example 404 `NotFound`.
+fn refusal(code: StatusCode, reason: &str) -> Response<Body> {
+    let status = json!({ "kind": "Status", "status": "Failure", "code": code.as_u16(), "reason": reason });
+    let mut answer = Response::new(Body::from(status.to_string().into_bytes()));
+    *answer.status_mut() = code;
+    answer
+}
+
+struct Retold<S: Source> {
+    source: S,
+    retell: Retell<S::View>,
+}
+
+impl<S: Source> Source for Retold<S> {
+    type View = S::View;
+
+    async fn next(&mut self) -> SourceEvent<S::View> {
+        let mut event = self.source.next().await;
+        (self.retell)(&mut event);
+        event
+    }
+}
+
+impl<S: Source> Hoarding<S> {
+    fn new(source: S) -> Self {
+        Self {
+            source,
+            known: BTreeMap::new(),
+            unnamed: None,
+            end: None,
+        }
+    }
+}
+
+impl<S: Source> Source for Hoarding<S>
+where
+    Versioned<S::View>: Clone,
+{
+    type View = S::View;
+
+    async fn next(&mut self) -> SourceEvent<S::View> {
+        while self.end.is_none() {
+            let event = self.source.next().await;
+            match &event {
+                SourceEvent::Init => self.unnamed = Some(self.known.clone()),
+                SourceEvent::InitItem(object) | SourceEvent::Applied(object) => {
+                    let key = object.view.key();
+                    if let Some(unnamed) = &mut self.unnamed {
+                        unnamed.remove(key);
+                    }
+                    self.known.insert(key.clone(), object.clone());
+                }
+                // The list names an object on which no rule may act.
+                SourceEvent::Deleted(_) if self.unnamed.is_some() => continue,
+                SourceEvent::Deleted(object) => {
+                    self.known.remove(&object.key);
+                }
+                SourceEvent::InitDone { .. } => {
+                    self.end = Some(event);
+                    continue;
+                }
+                _ => {}
+            }
+            return event;
+        }
+        if let Some((_, object)) = self.unnamed.as_mut().and_then(BTreeMap::pop_first) {
+            return SourceEvent::InitItem(object);
+        }
+        self.unnamed = None;
+        self.end.take().unwrap()
+    }
+}

@@ -1,0 +1,82 @@
+//! Requests that nothing answers to, or not in this form.
+
+use serde_json::json;
+
+use super::StatusError;
+use crate::request::RequestVerb;
+use crate::resource::Resource;
+
+/// What kube-apiserver reads and writes; this server, JSON alone.
+const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
+const UNSUPPORTED: &str = "UnsupportedMediaType";
+
+impl StatusError {
+    /// A path that no resource answers to.
+    pub(crate) fn no_such_resource() -> Self {
+        Self::new(
+            404,
+            "NotFound",
+            "the server could not find the requested resource",
+        )
+        .with(json!({}))
+    }
+
+    pub(crate) fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self::new(405, "MethodNotAllowed", message).with(json!({}))
+    }
+
+    /// A subresource that a resource does not have.
+    pub(crate) fn no_such_subresource(resource: &Resource, name: &str) -> Self {
+        if resource.is_custom() {
+            Self::not_found(resource, name)
+        } else {
+            Self::no_such_resource()
+        }
+    }
+
+    /// A verb that a subresource does not have.
+    pub(crate) fn not_below(resource: &Resource, verb: RequestVerb) -> Self {
+        if !resource.is_custom() {
+            return Self::method_not_allowed();
+        }
+        let kind = resource.qualified_plural();
+        let message = format!("{verb} is not supported on resources of kind \"{kind}\"");
+        Self::about(405, "MethodNotAllowed", resource, "", message)
+    }
+
+    /// A strategic merge patch of a custom resource.
+    pub(crate) fn no_strategic_merge() -> Self {
+        Self::unknown_format(
+            "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
+        )
+    }
+
+    /// A patch in a format that the server does not know.
+    pub(crate) fn unsupported_patch() -> Self {
+        Self::new(415, UNSUPPORTED, "415: Unsupported Media Type").with(json!({}))
+    }
+
+    pub(crate) fn unsupported_body() -> Self {
+        Self::unknown_format(MEDIA_TYPES)
+    }
+
+    fn unknown_format(known: &str) -> Self {
+        let message = format!(
+            "the body of the request was in an unknown format - accepted media types include: {known}"
+        );
+        Self::new(415, UNSUPPORTED, message)
+    }
+
+    /// A body that is longer than the API server reads.
+    pub(crate) fn body_too_large(limit: usize) -> Self {
+        let message = format!("Request entity too large: limit is {limit}");
+        Self::new(413, "RequestEntityTooLarge", message)
+    }
+
+    /// No media type of the `Accept` header can be written.
+    pub(crate) fn not_acceptable() -> Self {
+        let message = format!("only the following media types are accepted: {MEDIA_TYPES}");
+        Self::new(406, "NotAcceptable", message)
+    }
+}

@@ -1,0 +1,330 @@
+//! Answers in protobuf.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use embedded_apiserver::{Fault, FaultRule, NODES as NODES_RESOURCE, from_protobuf, to_protobuf};
+use futures::StreamExt;
+use http::{Request, StatusCode, header};
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use crate::custom_resources::{WIDGETS, define_widgets, widget};
+use crate::http::*;
+use crate::kinds::remove;
+use crate::metadata_only::partial;
+use crate::server;
+
+crate::scenarios![
+    the_first_form_that_can_be_had_is_written,
+    a_list_comes_page_by_page,
+    a_watch_tells_what_happens_in_frames,
+    a_streaming_list_ends_in_a_bookmark,
+    refusals_are_in_protobuf_too,
+    metadata_alone_is_listed_and_watched,
+    custom_resources_are_in_json_but_their_metadata_need_not_be,
+    writes_are_answered_in_protobuf,
+    a_body_in_protobuf_is_what_it_is_in_json,
+];
+
+const ONLY: &str = "application/vnd.kubernetes.protobuf";
+const WATCH: &str = "application/vnd.kubernetes.protobuf;stream=watch";
+const MAGIC: &[u8] = b"k8s\0";
+const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,\
+     application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+const METADATA_LIST: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
+     application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
+/// An answer as it came.
+#[derive(Debug)]
+pub(crate) struct Raw {
+    code: StatusCode,
+    media: String,
+    pub(crate) body: Bytes,
+}
+
+impl Raw {
+    /// Fails unless it has this code and this media type.
+    #[track_caller]
+    pub(crate) fn is(&self, code: u16, media: &str) {
+        assert_eq!((self.code.as_u16(), &*self.media), (code, media), "{self:?}");
+    }
+
+    /// What it says, if it is in protobuf.
+    #[track_caller]
+    pub(crate) fn read(&self) -> Value {
+        from_protobuf(&self.body).unwrap()
+    }
+}
+
+async fn raw(client: &Client, request: http::request::Builder, body: Vec<u8>) -> Raw {
+    let response = client
+        .send(request.body(Body::from(body)).unwrap())
+        .await
+        .unwrap();
+    let (head, body) = response.into_parts();
+    Raw {
+        code: head.status,
+        media: head.headers[header::CONTENT_TYPE].to_str().unwrap().to_owned(),
+        body: body.collect().await.unwrap().to_bytes(),
+    }
+}
+
+pub(crate) async fn fetch(client: &Client, uri: &str, accept: &str) -> Raw {
+    raw(
+        client,
+        Request::get(uri).header(header::ACCEPT, accept),
+        Vec::new(),
+    )
+    .await
+}
+
+/// An open watch in protobuf.
+struct Frames {
+    body: Body,
+    read: Vec<u8>,
+}
+
+impl Frames {
+    async fn open(client: &Client, uri: &str, accept: &str) -> Self {
+        let request = Request::get(uri).header(header::ACCEPT, accept);
+        let response = client.send(request.body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(response.headers()[header::CONTENT_TYPE], WATCH);
+        Self {
+            body: response.into_body(),
+            read: Vec::new(),
+        }
+    }
+
+    /// The next event: its type (field 1) and its object, in an envelope (field 2).
+    async fn event(&mut self) -> (String, Value) {
+        loop {
+            if let Some((length, rest)) = self.read.split_first_chunk() {
+                let length = u32::from_be_bytes(*length) as usize;
+                if let Some(event) = rest.get(..length) {
+                    let kind = String::from_utf8(event[2..2 + usize::from(event[1])].to_vec());
+                    let at = event.windows(4).position(|part| part == MAGIC).unwrap();
+                    let object = from_protobuf(&event[at..]).unwrap_or_default();
+                    self.read.drain(..4 + length);
+                    return (kind.unwrap(), object);
+                }
+            }
+            let mut stream = (&mut self.body).into_data_stream();
+            let more = timeout(Duration::from_secs(10), stream.next()).await.unwrap();
+            self.read.extend(more.unwrap().unwrap());
+        }
+    }
+
+    /// Fails unless this comes next.
+    async fn tells(&mut self, kind: &str, object: &Value) {
+        assert_eq!(self.event().await, (kind.to_owned(), object.clone()));
+    }
+}
+
+async fn the_first_form_that_can_be_had_is_written(client: Client) {
+    create(&client, NODES, named("n")).await;
+    let one = format!("{NODES}/n");
+    for (accept, media) in [
+        (PROTOBUF, ONLY),
+        (ONLY, ONLY),
+        ("application/json,application/vnd.kubernetes.protobuf", JSON),
+        (
+            "application/json;q=0.8, application/vnd.kubernetes.protobuf;q=0.9",
+            ONLY,
+        ),
+        ("application/vnd.kubernetes.protobuf;q=0.1,application/json", JSON),
+        ("text/html,application/vnd.kubernetes.protobuf", ONLY),
+        (
+            "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io,application/json",
+            JSON,
+        ),
+        ("*/*", JSON),
+    ] {
+        assert_eq!(fetch(&client, &one, accept).await.media, media, "{accept}");
+    }
+}
+
+async fn a_list_comes_page_by_page(client: Client) {
+    for name in ["a", "b", "c"] {
+        create(&client, LEASES, named(name)).await;
+    }
+    let uri = format!("{LEASES}?limit=2");
+    let first = fetch(&client, &uri, PROTOBUF).await;
+    first.is(200, ONLY);
+    let first = first.read();
+    assert_eq!(names(&first), ["a", "b"]);
+    first.shows(json!({ "kind": "LeaseList", "metadata.remainingItemCount": 1 }));
+    let token = first["metadata"]["continue"].as_str().unwrap();
+    let second = fetch(&client, &format!("{uri}&continue={token}"), PROTOBUF)
+        .await
+        .read();
+    assert_eq!((names(&second), version(&second)), (vec!["c"], version(&first)));
+    second.shows(json!({ "metadata.remainingItemCount": null, "metadata.continue": null }));
+}
+
+async fn a_watch_tells_what_happens_in_frames(client: Client) {
+    let first = create(&client, LEASES, named("first")).await;
+    let uri = format!("{LEASES}?watch=1&resourceVersion={}", version(&first));
+    let mut watch = Frames::open(&client, &uri, PROTOBUF).await;
+    let second = create(&client, LEASES, named("second")).await;
+    watch.tells("ADDED", &second).await;
+    let held = json!({ "spec": { "holderIdentity": "h" } });
+    let held = merge(&client, format!("{LEASES}/second"), held).await;
+    watch.tells("MODIFIED", &held).await;
+    remove(&client, LEASES, "second").await;
+    let (kind, gone) = watch.event().await;
+    assert_eq!(kind, "DELETED");
+    gone.shows(json!({ "metadata.uid": second["metadata"]["uid"] }));
+}
+
+async fn a_streaming_list_ends_in_a_bookmark(client: Client) {
+    let lease = create(&client, LEASES, named("l")).await;
+    let uri = format!(
+        "{LEASES}?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    );
+    let mut watch = Frames::open(&client, &uri, PROTOBUF).await;
+    watch.tells("ADDED", &lease).await;
+    let (kind, bookmark) = watch.event().await;
+    assert_eq!(kind, "BOOKMARK");
+    assert!(version(&bookmark) >= version(&lease));
+    bookmark.shows(json!({
+        "kind": "Lease",
+        "apiVersion": "coordination.k8s.io/v1",
+        "metadata.name": null,
+        "metadata.annotations": { "k8s.io/initial-events-end": "true" },
+    }));
+}
+
+async fn refusals_are_in_protobuf_too(client: Client) {
+    let uri = format!("{NODES}/nobody");
+    for accept in [PROTOBUF, ONLY] {
+        let refused = fetch(&client, &uri, accept).await;
+        refused.is(404, ONLY);
+        let in_json = get(&client, &uri).await.body;
+        assert_eq!(refused.read(), in_json);
+        assert_eq!(to_protobuf(&in_json), Some(refused.body));
+    }
+    fetch(&client, &format!("{NODES}?limit=x"), PROTOBUF)
+        .await
+        .is(400, ONLY);
+    // It is whole where metadata alone was asked for, and in JSON as nothing else was allowed.
+    fetch(&client, &uri, METADATA).await.is(404, JSON);
+}
+
+async fn metadata_alone_is_listed_and_watched(client: Client) {
+    let lease = create(&client, LEASES, named("l")).await;
+    let one = fetch(&client, &format!("{LEASES}/l"), METADATA).await;
+    one.is(200, ONLY);
+    assert_eq!(one.read(), partial(&lease));
+    let list = fetch(&client, LEASES, METADATA_LIST).await;
+    list.is(200, ONLY);
+    let list = list.read();
+    list.shows(json!({ "kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1" }));
+    assert_eq!(list["items"], json!([{ "metadata": lease["metadata"] }]));
+    let uri = format!("{LEASES}?watch=1&resourceVersion={}", version(&lease));
+    let mut watch = Frames::open(&client, &uri, METADATA).await;
+    let other = create(&client, LEASES, named("other")).await;
+    watch.tells("ADDED", &partial(&other)).await;
+}
+
+async fn custom_resources_are_in_json_but_their_metadata_need_not_be(client: Client) {
+    define_widgets(&client).await;
+    create(&client, WIDGETS, widget("protobuf")).await;
+    let uri = format!("{WIDGETS}/protobuf");
+    fetch(&client, &uri, PROTOBUF).await.is(200, JSON);
+    // The refusal of protobuf is in protobuf.
+    fetch(&client, &uri, ONLY).await.is(406, ONLY);
+    fetch(&client, WIDGETS, PROTOBUF).await.is(200, JSON);
+    let metadata = fetch(&client, &uri, METADATA).await;
+    metadata.is(200, ONLY);
+    assert_eq!(metadata.read(), partial(&read(&client, &uri).await));
+    remove(&client, WIDGETS, "protobuf").await;
+    fetch(&client, &uri, PROTOBUF).await.is(404, ONLY);
+}
+
+async fn writes_are_answered_in_protobuf(client: Client) {
+    let uri = format!("{LEASES}/w");
+    let write = async |request: http::request::Builder, content_type, body: Value| {
+        let request = request.header(header::ACCEPT, PROTOBUF);
+        let request = request.header(header::CONTENT_TYPE, content_type);
+        raw(&client, request, body.to_string().into_bytes()).await
+    };
+    let created = write(Request::post(LEASES), JSON, named("w")).await;
+    created.is(201, ONLY);
+    assert_eq!(created.read(), read(&client, &uri).await);
+    let held = json!({ "spec": { "holderIdentity": "h" } });
+    let held = write(Request::patch(&uri), MERGE, held).await;
+    held.is(200, ONLY);
+    held.read().shows(json!({ "spec.holderIdentity": "h" }));
+    let gone = write(Request::delete(&uri), JSON, json!({})).await;
+    gone.is(200, ONLY);
+    gone.read()
+        .shows(json!({ "kind": "Status", "status": "Success", "details.name": "w" }));
+}
+
+async fn a_body_in_protobuf_is_what_it_is_in_json(client: Client) {
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": { "name": "b", "labels": { "a": "b" } },
+        "spec": { "holderIdentity": "h", "leaseDurationSeconds": 15 },
+    });
+    let request = Request::post(LEASES).header(header::CONTENT_TYPE, ONLY);
+    let body = to_protobuf(&lease).unwrap().to_vec();
+    let created = send(&client, request, body).await;
+    created.shows(json!({ "code": 201, "spec": lease["spec"], "metadata.labels": { "a": "b" } }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_from_a_compacted_version_ends_in_a_frame() {
+    let server = server();
+    server.seed_nodes(2);
+    let old = server.version() - 1;
+    server.compact();
+    let uri = format!("{NODES}?watch=1&resourceVersion={old}");
+    for accept in [PROTOBUF, METADATA] {
+        let mut watch = Frames::open(&server.client(), &uri, accept).await;
+        let (kind, status) = watch.event().await;
+        assert_eq!(kind, "ERROR");
+        status.shows(json!({ "kind": "Status", "code": 410, "reason": "Expired" }));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_has_no_form_in_protobuf_is_malformed_but_for_its_metadata() {
+    let server = server();
+    server.seed_nodes(2);
+    let bad = |node: &mut Value| node["spec"]["unschedulable"] = json!("perhaps");
+    server.spoil(&NODES_RESOURCE, "", "node-1", bad).unwrap();
+    let client = server.client();
+    let one = format!("{NODES}/node-1");
+    assert_eq!(from_protobuf(&fetch(&client, &one, PROTOBUF).await.body), None);
+    assert_eq!(from_protobuf(&fetch(&client, NODES, PROTOBUF).await.body), None);
+    let metadata = fetch(&client, NODES, METADATA_LIST).await.read();
+    assert_eq!(names(&metadata), ["node-1", "node-2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_can_be_without_protobuf() {
+    let server = server().without_protobuf();
+    server.seed_nodes(1);
+    let client = server.client();
+    fetch(&client, NODES, PROTOBUF).await.is(200, JSON);
+    fetch(&client, NODES, METADATA_LIST).await.is(200, JSON);
+    fetch(&client, NODES, ONLY).await.is(406, JSON);
+    let request = Request::post(NODES).header(header::CONTENT_TYPE, ONLY);
+    raw(&client, request, b"k8s\0".to_vec()).await.is(415, JSON);
+}
+
+#[tokio::test(start_paused = true)]
+async fn protobuf_can_be_refused_to_who_asks_for_it() {
+    let server = server();
+    let refusal = FaultRule::new(Fault::status(406, "NotAcceptable"));
+    server.fail(refusal.matching(|request| request.accept.contains("protobuf")));
+    let client = server.client();
+    fetch(&client, NODES, PROTOBUF).await.is(406, ONLY);
+    fetch(&client, NODES, JSON).await.is(200, JSON);
+}

@@ -1,0 +1,225 @@
+//! The same scenario on the embedded server and on the real one.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use http::header::AUTHORIZATION;
+use http::{HeaderValue, Request};
+use kube::Client;
+use kube::client::Body;
+use local_control_plane::{Assets, ControlPlane, Options, TokenUser};
+use serde_json::json;
+use tokio::time::{sleep, timeout};
+use tower::ServiceExt;
+
+use crate::http::*;
+
+/// A scenario and its name.
+pub(crate) type Scenario = (&'static str, fn(Ground) -> BoxFuture<'static, ()>);
+
+/// What of a server is not as it comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Setting {
+    Plain,
+    /// Groups of pods are served.
+    PodGroups,
+    /// A right to write `/status` of a claim is a right to write all of it.
+    CoarseClaimStatus,
+}
+
+impl Setting {
+    fn options(self) -> Options {
+        let mut options = Options::default();
+        match self {
+            Self::Plain => {}
+            Self::PodGroups => {
+                options.pod_groups = true;
+            }
+            Self::CoarseClaimStatus => {
+                options.coarse_claim_status = true;
+            }
+        }
+        options
+    }
+}
+
+/// A server, as its users see it.
+#[derive(Clone)]
+pub(crate) struct Ground {
+    pub(crate) admin: Client,
+    /// The user `alice` of the group `dev`, without permissions.
+    pub(crate) alice: Client,
+    /// Does not say who they are.
+    pub(crate) anonymous: Client,
+    /// Has a token that nobody gave them.
+    pub(crate) stranger: Client,
+}
+
+impl From<Ground> for Client {
+    fn from(ground: Ground) -> Self {
+        ground.admin
+    }
+}
+
+/// How long a scenario may take on the real server.
+const LIMIT: Duration = Duration::from_mins(1);
+
+/// How long the real server may take to do something on its own.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Scenarios that older releases of Kubernetes fail, and the minor since which they hold.
+const SINCE: &[(&str, u32)] = &[
+    ("a_binding_without_its_role_is_named_in_the_refusal", 37),
+    ("a_patch_that_is_no_object_is_refused", 37),
+    ("an_allocation_does_not_change_until_it_is_gone", 37),
+    ("an_update_is_held_to_the_same_rules", 37),
+    ("owners_must_be_whole", 37),
+    ("reservations_are_complete_and_not_too_many", 37),
+    ("the_release_is_told", 37),
+    (
+        "a_claim_for_extended_resources_is_of_a_container_that_asks_for_them",
+        36,
+    ),
+    ("pods_tell_only_of_claims_that_they_name", 36),
+    ("whoever_binds_claims_has_a_right_of_its_own", 36),
+];
+
+/// What scenarios may leave behind.
+const SWEPT: &[&str] = &[
+    NODES,
+    LEASES,
+    CORE_EVENTS,
+    CONFIG_MAPS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    JOBS,
+    PODS,
+    PDBS,
+    REPLICATION_CONTROLLERS,
+    REPLICA_SETS,
+    CLAIMS,
+    CLAIM_TEMPLATES,
+    ROLES,
+    ROLE_BINDINGS,
+    SERVICE_ACCOUNTS,
+    STATEFUL_SETS,
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles?labelSelector=scenario",
+    "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings?labelSelector=scenario",
+];
+
+pub(crate) fn embedded_ground(setting: Setting) -> Ground {
+    let mut server = crate::server();
+    match setting {
+        Setting::Plain => {}
+        Setting::PodGroups => server.serve(&embedded_apiserver::POD_GROUPS),
+        Setting::CoarseClaimStatus => server = server.without_granular_claim_status(),
+    }
+    ground_of(&server)
+}
+
+/// Lets the users of a ground into a server.
+pub(crate) fn ground_of(server: &embedded_apiserver::Server) -> Ground {
+    server.add_user("alice", &["dev"], "alice's");
+    server.enforce_rbac();
+    Ground {
+        admin: server.client_as(AGENT),
+        alice: with_token(server, "alice's"),
+        anonymous: server.client_for(&embedded_apiserver::User::anonymous()),
+        stranger: with_token(server, "unknown"),
+    }
+}
+
+/// A client with this bearer token.
+pub(crate) fn with_token(server: &embedded_apiserver::Server, token: &str) -> Client {
+    let bearer = HeaderValue::try_from(format!("Bearer {token}")).unwrap();
+    let service = server.transport().map_request(move |mut request: Request<Body>| {
+        request.headers_mut().insert(AUTHORIZATION, bearer.clone());
+        request
+    });
+    Client::new(service, "default")
+}
+
+async fn real_ground(control_plane: &ControlPlane, alice: &TokenUser) -> Ground {
+    let client = async |token: &str| {
+        let kubeconfig = control_plane.kubeconfig_for(token).unwrap();
+        local_control_plane::client(&kubeconfig).await.unwrap()
+    };
+    Ground {
+        admin: control_plane.client_as(AGENT).await.unwrap(),
+        alice: client(&alice.token).await,
+        anonymous: client("").await,
+        stranger: client("unknown").await,
+    }
+}
+
+/// Runs all of them on one control plane, one after the other. Those of [`SINCE`] must fail on an older one.
+/// `SCENARIO` in the environment picks those whose names contain it.
+pub(crate) async fn run_on_real(setting: Setting, scenarios: &[Scenario]) {
+    let wanted = std::env::var("SCENARIO").unwrap_or_default();
+    let alice = TokenUser {
+        groups: vec!["dev".to_owned()],
+        ..TokenUser::new("alice")
+    };
+    let options = Options {
+        users: vec![alice.clone()],
+        ..setting.options()
+    };
+    let control_plane = ControlPlane::start(options).await.unwrap();
+    let ground = real_ground(&control_plane, &alice).await;
+    let mut failed = Vec::new();
+    for (name, scenario) in scenarios.iter().filter(|(name, _)| name.contains(&wanted)) {
+        sweep(&ground.admin, setting).await;
+        #[allow(
+            clippy::disallowed_methods,
+            reason = "awaited at once; a panic ends the scenario alone"
+        )]
+        let running = tokio::spawn(scenario(ground.clone()));
+        if !matches!(timeout(LIMIT, running).await, Ok(Ok(()))) {
+            failed.push(*name);
+        }
+    }
+    let minor = Assets::find().and_then(|assets| assets.minor()).unwrap();
+    let differs = |name: &&str| SINCE.iter().any(|(since, first)| since == name && minor < *first);
+    let run = scenarios.iter().map(|(name, _)| *name);
+    let expected: Vec<&str> = run
+        .filter(|name| name.contains(&wanted))
+        .filter(differs)
+        .collect();
+    assert_eq!(
+        failed, expected,
+        "what fails on the server of 1.{minor}, and what SINCE expects"
+    );
+}
+
+/// Removes what the scenario before left behind.
+async fn sweep(client: &Client, setting: Setting) {
+    let alpha: &[&str] = match setting {
+        Setting::PodGroups => &[POD_GROUPS],
+        Setting::Plain | Setting::CoarseClaimStatus => &[],
+    };
+    for collection in SWEPT.iter().chain(alpha) {
+        let options = json!({ "gracePeriodSeconds": 0, "propagationPolicy": "Background" });
+        let answer = delete(client, collection, options).await;
+        assert_eq!(answer.code, 200, "{collection}: {answer:?}");
+    }
+}
+
+/// Asks until the answer is as `wanted`: what the real server does on its own takes a moment.
+pub(crate) async fn repeated<F: Future<Output = Answer>>(
+    uri: &str,
+    ask: impl Fn() -> F,
+    wanted: impl Fn(&Answer) -> bool,
+) -> Answer {
+    let polled = async {
+        loop {
+            let answer = ask().await;
+            if wanted(&answer) {
+                return answer;
+            }
+            sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(PATIENCE, polled)
+        .await
+        .unwrap_or_else(|_| panic!("{uri}"))
+}
