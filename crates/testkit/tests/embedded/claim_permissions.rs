@@ -1,4 +1,4 @@
-//! The permission to allocate and reserve ResourceClaims.
+//! The permission to allocate and reserve `ResourceClaims`.
 
 use kube::Client;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! ResourceClaims: writes of their status.
+//! `ResourceClaims`: writes of their status.
 
 use http::header;
 use kube::Client;

@@ -1,4 +1,4 @@
-//! PodGroups and their pods, on servers that serve PodGroups.
+//! `PodGroups` and their pods, on servers that serve `PodGroups`.
 
 use kube::Client;
 use serde_json::{Value, json};

@@ -22,7 +22,7 @@ pub(crate) type Scenario = (&'static str, fn(Ground) -> BoxFuture<'static, ()>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setting {
     Plain,
-    /// Serves PodGroups.
+    /// Serves `PodGroups`.
     PodGroups,
     /// The permission to write a claim's `/status` covers all of the status.
     CoarseClaimStatus,

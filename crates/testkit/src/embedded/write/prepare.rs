@@ -25,7 +25,7 @@ impl Write<'_> {
     }
 }
 
-/// Adds the finalizer that keeps a PodGroup until no pod is in it; a controller removes the finalizer.
+/// Adds the finalizer that keeps a `PodGroup` until no pod is in it; a controller removes the finalizer.
 fn protect(group: &mut Value) {
     const PROTECTION: &str = "scheduling.k8s.io/podgroup-protection";
     if !finalizers(group).iter().any(|finalizer| finalizer == PROTECTION) {

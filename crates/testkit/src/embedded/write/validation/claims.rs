@@ -1,4 +1,4 @@
-//! ResourceClaims and their templates: requests, allocations, reservations.
+//! `ResourceClaims` and their templates: requests, allocations, reservations.
 
 use serde_json::{Value, json};
 

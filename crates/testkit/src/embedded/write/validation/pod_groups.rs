@@ -1,4 +1,4 @@
-//! PodGroups, and the claims that their pods share.
+//! `PodGroups`, and the claims that their pods share.
 
 use serde_json::{Value, json};
 
