@@ -9,7 +9,7 @@ use crate::embedded::options::Parameters;
 use crate::embedded::request::{RecordedRequest, RequestVerb};
 use crate::embedded::resource::qualify;
 
-/// What a rule of a role can allow, or a request need.
+/// What a request needs and a rule of a role can allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::embedded) enum Attributes {
     /// An operation on a resource.
