@@ -7,8 +7,8 @@ use testkit::embedded::{Fault, FaultRule};
 use crate::cluster::Cluster;
 use crate::faults;
 
-/// Everything that happens in a healthy cluster at some time, in one hour: a rolling upgrade, a node that dies, a relist,
-/// conflicts, requests with 429, an API server that restarts.
+/// Everything that happens in a healthy cluster at some time, in one hour: a rolling upgrade, a node that dies, a
+/// relist, conflicts, requests with 429, an API server that restarts.
 pub(crate) async fn healthy(cluster: &mut Cluster) {
     cluster.pass(7).await;
     upgrade(cluster).await;

@@ -1,7 +1,7 @@
 //! The alerts of the charts on the metrics of real runs. Each controller works for an hour on the embedded API server,
 //! under paused time, and `promtool test rules` says which of its alerts fired. In a healthy hour none fires, nor for a
-//! dry run next to a loop that works. Half an hour with a fault fires exactly the alerts for that fault. The queries of the
-//! dashboards return results.
+//! dry run next to a loop that works. Half an hour with a fault fires exactly the alerts for that fault. The queries of
+//! the dashboards return results.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -25,8 +25,8 @@ impl Recording {
         }
     }
 
-    /// Scrapes these targets: instance of `job` and text of its `/metrics`. The series of a target that is no longer among
-    /// them end.
+    /// Scrapes these targets: instance of `job` and text of its `/metrics`. The series of a target that is no longer
+    /// among them end.
     pub(crate) fn scrape(&mut self, job: &str, targets: impl IntoIterator<Item = (String, String)>) {
         for (instance, answer) in targets {
             let target = format!("job=\"{job}\",instance=\"{instance}\"");

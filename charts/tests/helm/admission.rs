@@ -1,5 +1,5 @@
-//! Writes that a stolen token of a controller can still make under the chart's admission policies, on a real API server.
-//! The policies allow all writes of the controllers themselves: all live tests run under them.
+//! Writes that a stolen token of a controller can still make under the chart's admission policies, on a real API
+//! server. The policies allow all writes of the controllers themselves: all live tests run under them.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,8 @@ use testkit::real::{ControlPlane, Options, client};
 
 use crate::support::{CHARTS, chart, helm, kubectl, said};
 
-/// Owner of the token, what the request does, the request and its body. Merge patches; `UID` stands for the object's uid.
+/// Owner of the token, what the request does, the request and its body. Merge patches; `UID` stands for the object's
+/// uid.
 const TRIES: &str = r#"
 ttl-controller | cordons a node | PATCH /api/v1/nodes/n | {"spec":{"unschedulable":true}}
 ttl-controller | drains a node by a taint | PATCH /api/v1/nodes/n | {"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use crate::support::{CHARTS, Cluster, chart, everything, helm, kubectl, metrics_of, said};
 
-/// An API server with the kinds of Prometheus Operator and cert-manager, and a namespace that admits only restricted pods.
+/// An API server with the kinds of Prometheus Operator and cert-manager, and a namespace that admits only restricted
+/// pods.
 pub(crate) async fn prepared() -> Cluster {
     let cluster = Cluster::start().await;
     let restricted = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {

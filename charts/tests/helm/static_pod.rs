@@ -1,5 +1,5 @@
-//! Follows docs/static-pod.md: its commands verbatim, on a node that is a folder. The process that the kubelet would start
-//! has only a kubeconfig.
+//! Follows docs/static-pod.md: its commands verbatim, on a node that is a folder. The process that the kubelet would
+//! start has only a kubeconfig.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -112,8 +112,8 @@ impl Machine {
         }
     }
 
-    /// Runs a block of commands for the controller `name` and returns the output. `address` replaces the address of the pod.
-    /// The block does not change the shell's kubeconfig, as more commands follow in that shell.
+    /// Runs a block of commands for the controller `name` and returns the output. `address` replaces the address of the
+    /// pod. The block does not change the shell's kubeconfig, as more commands follow in that shell.
     fn follow(&self, block: &str, name: &str, kubeconfig: Option<&Path>, address: &str) -> String {
         let script = block
             .replace("C=ttl-controller", &format!("C={name}"))

@@ -1,7 +1,8 @@
 //! Types every command of a document verbatim, one after the other.
 //!
-//! There is no kubelet. After an install or an upgrade, the test starts what a pod would run, with the token of the chart;
-//! it listens where the documents forward `localhost:8080` to. Manifests of a control plane node come from kubeadm.
+//! There is no kubelet. After an install or an upgrade, the test starts what a pod would run, with the token of the
+//! chart; it listens where the documents forward `localhost:8080` to. Manifests of a control plane node come from
+//! kubeadm.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -354,7 +355,8 @@ impl Tour {
         value
     }
 
-    /// Fails unless kube-controller-manager starts with that flag, leaves out this loop and keeps all that kubeadm enables.
+    /// Fails unless kube-controller-manager starts with that flag, leaves out this loop and keeps all that kubeadm
+    /// enables.
     async fn is_switched_off(&self, name: &str) {
         let value = self.controllers();
         assert_eq!(value, format!("{CONTROLLERS},-{name}"));

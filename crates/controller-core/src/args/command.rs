@@ -1,20 +1,20 @@
-//! The flags, made from the settings.
+//! Builds the flags from the settings.
 
 use clap::{Arg, ArgAction, Command};
 
 use super::{About, Subcommand, supported_kubernetes};
 use crate::config::{Kind, Property};
 
-/// Runs the controller; so does no subcommand.
+/// Runs the controller; also the default without a subcommand.
 pub(super) const RUN: &str = "run";
 /// Prints the JSON Schema of the config file. It takes no settings.
 pub(super) const CONFIG_SCHEMA: &str = "config-schema";
 /// The flag that names the config file.
 pub(super) const CONFIG: &str = "config";
-/// Its environment twin.
+/// Environment variable for [`CONFIG`].
 pub(super) const CONFIG_ENV: &str = "CONTROLLER_CONFIG";
 
-/// What every subcommand of a controller's own reads: where the cluster is, and what to log.
+/// Settings that every additional subcommand reads: connection and log.
 const READ_BY_ALL: [&str; 5] = [
     "context",
     "kubeApiContentType",
@@ -23,13 +23,13 @@ const READ_BY_ALL: [&str; 5] = [
     "logLevel",
 ];
 
-/// Columns of the help, whatever the terminal, so that it can be compared.
+/// Columns of the help, independent of the terminal, so that snapshots can compare it.
 const WIDTH: usize = 100;
 
 /// The command line of one controller.
 ///
-/// Values are taken as they are: whether they fit is found out together with those of the environment and the
-/// file, so that all problems can be reported at once.
+/// Accepts any value: values are checked later, together with those of the environment and the file, so that all
+/// problems are reported at once.
 pub(super) fn build(about: About, properties: &[Property], extra: Vec<Subcommand>) -> Command {
     let config = Arg::new(CONFIG)
         .long(CONFIG)

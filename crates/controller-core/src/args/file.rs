@@ -1,4 +1,4 @@
-//! The config file: a YAML mapping, read key by key with the line of each.
+//! Reads the config file: a YAML mapping, key by key, with the line of each key.
 
 use std::fmt;
 use std::fs::File;
@@ -13,16 +13,17 @@ use serde_saphyr::{MessageFormatter, Options, Spanned, UserMessageFormatter};
 use super::Origin;
 use super::layers::Setting;
 
-/// The keys in the order of the file, repeated ones included.
+/// Keys and values in the order of the file, including repeated keys.
 struct Entries(Vec<(Spanned<String>, Value)>);
 
-/// As much as a `ConfigMap` can hold, so that a device or a log taken for the file does not fill the memory.
+/// Largest accepted file in bytes, the limit of a `ConfigMap`, so that a path to a device or a log does not fill the
+/// memory.
 const LONGEST: u64 = 1 << 20;
 
-/// What the file at `path` sets, key by key; nothing where it is empty.
+/// Settings in the file at `path`; none if the file is empty.
 ///
 /// # Errors
-/// One line that begins with the path, and with line and column where the text is at fault.
+/// One line that begins with the path, followed by line and column if the text is malformed.
 pub(super) fn read(path: &Path) -> Result<Vec<Setting>, String> {
     let text = read_text(path).map_err(|error| format!("{}: cannot be read: {error}", shown(path)))?;
     let Entries(entries) =
@@ -34,7 +35,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Setting>, String> {
     Ok(settings.collect())
 }
 
-/// `path` on one line, whatever is in it.
+/// `path` on one line, without control characters.
 pub(super) fn shown(path: &Path) -> String {
     path.display().to_string().replace(char::is_control, "\u{fffd}")
 }
@@ -52,7 +53,7 @@ fn options() -> Options {
     serde_saphyr::options! {
         with_snippet: false,
         strict_booleans: true,
-        // Neither may end the reading: each is reported as one problem among others.
+        // Neither may stop the reader: each is reported together with other problems.
         duplicate_keys: DuplicateKeyPolicy::PassThrough,
         non_finite_float_policy: NonFiniteFloatPolicy::AsString,
     }
@@ -83,7 +84,7 @@ impl<'de> Visitor<'de> for EntriesVisitor {
         f.write_str("lines of `key: value`")
     }
 
-    /// A file without content.
+    /// An empty file.
     fn visit_unit<E>(self) -> Result<Entries, E> {
         Ok(Entries(Vec::new()))
     }

@@ -1,4 +1,4 @@
-//! File, environment and flags, laid over the defaults.
+//! Merges defaults, file, environment and flags.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,20 +9,21 @@ use super::command::{CONFIG, CONFIG_ENV};
 use super::{Origin, Origins, file};
 use crate::config::{ControllerConfig, FieldError, Property, defaults, kebab_case};
 
-/// A setting as it was found, not checked yet: its key, who set it, and the value.
+/// An unchecked setting: key, source and value.
 pub(super) type Setting = (String, Origin, Value);
 
-/// How alike an unknown key and a known one must be for the known one to be suggested, from 0 to 1.
+/// Lowest similarity, from 0 to 1, at which a known key is suggested for an unknown one.
 const ALIKE: f64 = 0.7;
-/// No longer key is compared with the known ones: the effort grows with its length.
+/// Longest unknown key that is compared with known ones, as the effort grows with its length.
 const LONGEST_COMPARED: usize = 64;
 
 /// Looks up one flag or one variable.
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// The config that file, environment and flags add up to and who has set what, or all problems, a line each.
+/// Merges file, environment and flags into the config and the sources of its settings, or returns all problems, a line
+/// each.
 ///
-/// A bad value is reported even where a stronger layer overrides it.
+/// Reports a bad value even if a stronger layer overrides it.
 pub(super) fn merge<C: ControllerConfig>(
     properties: &[Property],
     flag: Lookup<'_>,
@@ -83,7 +84,7 @@ pub(super) fn merge<C: ControllerConfig>(
         }
     };
     let wrong = config.common().validate().into_iter().chain(config.validate());
-    // In the place of a refused value stands another one, about which nothing can be said.
+    // A weaker layer or the default has replaced a refused value; checks of the replacement would mislead.
     let wrong = wrong.filter(|error| {
         !refused.contains(error.field) && !error.against.is_some_and(|key| refused.contains(key))
     });
@@ -95,7 +96,7 @@ pub(super) fn merge<C: ControllerConfig>(
     }
 }
 
-/// A file may name a key once.
+/// Refuses a key that the file sets twice.
 fn set_once(before: Option<&Origin>, now: &Origin) -> Result<(), String> {
     match (before, now) {
         (Some(Origin::File { line, .. }), Origin::File { .. }) => {
@@ -120,7 +121,7 @@ fn unknown(key: &str, properties: &[Property]) -> String {
     }
 }
 
-/// Of two settings that disagree, the one that somebody has set.
+/// The place to blame: of two conflicting settings, one that is not a default.
 fn blamed(error: &FieldError, origins: &Origins) -> String {
     let key = error.against.filter(|_| !origins.contains_key(error.field));
     let key = key.unwrap_or(error.field);
@@ -130,7 +131,7 @@ fn blamed(error: &FieldError, origins: &Origins) -> String {
     }
 }
 
-/// Where a problem is, on one line.
+/// The place of a problem, on one line.
 fn place(key: &str, origin: &Origin) -> String {
     match origin {
         Origin::File { .. } => format!("{origin}: {}", key.escape_debug()),

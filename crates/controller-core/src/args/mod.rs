@@ -1,6 +1,6 @@
 //! The command line, the same for all controllers: `<controller> [run] [flags]`.
 //!
-//! Every setting of the controller's [`ControllerConfig`] can be given three ways, the first wins:
+//! Every setting of the controller's [`ControllerConfig`] can be set in three ways; the first one wins:
 //!
 //! | way | spelling of `kubeApiQps` |
 //! |---|---|
@@ -8,8 +8,8 @@
 //! | environment | `CONTROLLER_KUBE_API_QPS=50` |
 //! | YAML file named by `--config` or `CONTROLLER_CONFIG` | `kubeApiQps: 50` |
 //!
-//! Nothing here reads the environment, writes, or ends the process: `main` passes in what it has and prints
-//! what it gets.
+//! Nothing here reads the environment, writes, or ends the process: `main` passes the environment in and prints the
+//! result.
 
 mod command;
 mod file;
@@ -28,29 +28,29 @@ use crate::config::{ControllerConfig, properties};
 /// The Kubernetes versions that the controllers are tested against (CORE-18).
 pub const SUPPORTED_KUBERNETES: [&str; 3] = ["1.35", "1.36", "1.37"];
 
-/// The same for people: `1.35 to 1.37`.
+/// [`SUPPORTED_KUBERNETES`] as text: `1.35 to 1.37`.
 pub fn supported_kubernetes() -> String {
     let [oldest, .., newest] = SUPPORTED_KUBERNETES;
     format!("{oldest} to {newest}")
 }
 
-/// The commit that is built: `$BUILD_COMMIT` at build time, else, of a release, what is checked out; else `unknown`.
+/// Commit of the build: `$BUILD_COMMIT` at build time, else in release builds the checked-out commit, else `unknown`.
 pub const COMMIT: &str = env!("BUILD_COMMIT");
 
-/// What a binary says about itself.
+/// Name, description and version of a binary, for its help and logs.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
     /// Name of the binary, such as `ttl-controller`.
     pub name: &'static str,
     /// One line: what the controller does.
     pub about: &'static str,
-    /// Version of the crate.
+    /// Version of the crate, from its manifest.
     pub version: &'static str,
-    /// Commit it was built from.
+    /// Commit of the build, see [`COMMIT`].
     pub commit: &'static str,
 }
 
-/// [`About`] the crate that calls it, as its manifest says; an example, which has none, gives its name and line.
+/// [`About`] the calling crate, from its manifest. An example has no manifest and passes name and description.
 #[macro_export]
 macro_rules! about {
     () => {
@@ -66,63 +66,63 @@ macro_rules! about {
     };
 }
 
-/// A command line that makes sense, with the config that flags, environment and file add up to.
+/// A valid command line, with the config merged from flags, environment and file.
 #[derive(Debug)]
 pub struct Invocation<C> {
-    /// What to do.
+    /// The subcommand.
     pub command: Command,
-    /// The effective config; for [`Command::ConfigSchema`], which reads none, the defaults.
+    /// The effective config; the defaults for [`Command::ConfigSchema`], which reads no config.
     pub config: C,
-    /// Where each setting comes from.
+    /// Source of each setting; settings at their default have none.
     pub origins: Origins,
 }
 
-/// What the command line asks for.
+/// The subcommand on the command line.
 #[derive(Debug)]
 pub enum Command {
     /// Run the controller; `run` or no subcommand.
     Run,
     /// Print [`crate::config::config_schema`].
     ConfigSchema,
-    /// A subcommand of the controller's own: its name and arguments.
+    /// A subcommand from [`Subcommand`]: its name and arguments.
     Extra(String, ArgMatches),
 }
 
-/// A subcommand of a controller's own.
+/// A subcommand that a controller adds.
 #[derive(Debug)]
 pub struct Subcommand {
-    /// Its name and arguments.
+    /// Name and arguments, without the flags for settings.
     pub command: clap::Command,
-    /// The settings that it reads, by config-file key, besides those of the connection and the log. Only they are flags of
-    /// it; the environment and the config file may hold all.
+    /// Config-file keys of the settings that the subcommand reads, in addition to those of the connection and the log.
+    /// Only these settings are flags of the subcommand; environment and config file may set all.
     pub settings: &'static [&'static str],
 }
 
-/// Why there is nothing to run: help or version was asked for, or something is wrong.
+/// Why there is nothing to run: a request for help or version, or bad flags or config.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// What to print, with its line breaks: to stdout where `exit_code` is 0, else to stderr.
+    /// Text to print, with its line breaks: to stdout if `exit_code` is 0, else to stderr.
     pub text: String,
     /// 0 for help and version, 2 for bad flags or config.
     pub exit_code: u8,
 }
 
-/// Where the settings come from, by config-file key. A key that is not in it has its default.
+/// Source of each setting, by config-file key. Settings at their default have no entry.
 pub type Origins = BTreeMap<String, Origin>;
 
-/// Where the value of one setting comes from.
+/// Source of one setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The config file.
     File {
-        /// As it was given.
+        /// Path from the flag or the environment, unchanged.
         path: PathBuf,
-        /// Counted from 1.
+        /// Line of the key, counted from 1.
         line: u64,
     },
-    /// The environment variable of this name.
+    /// Name of the environment variable.
     Environment(String),
-    /// The flag of this name, without dashes.
+    /// Name of the flag, without leading dashes.
     Flag(String),
 }
 
@@ -150,12 +150,13 @@ const BAD_USAGE: u8 = 2;
 
 /// Reads the command line, the environment and the config file.
 ///
-/// `extra` are subcommands of the controller's own. `args` begin with the name of the program. `env` looks up one environment variable; one that is empty counts as unset.
+/// `extra` are the controller's own subcommands. `args` begin with the name of the program. `env` looks up one
+/// environment variable; an empty one counts as unset.
 ///
 /// # Errors
-/// [`Usage`] with code 0 where help or the version is asked for, with code 2 where anything is wrong. All
-/// problems of the environment, the file and the values of flags come together, one a line, each after
-/// the place that it was found at. A flag that does not exist is reported alone.
+/// [`Usage`] with code 0 for help and version, with code 2 for any problem. It reports all problems of the
+/// environment, the file and the values of flags together, one a line, each after its place. An unknown flag is
+/// reported alone.
 pub fn parse<C: ControllerConfig>(
     about: About,
     extra: Vec<Subcommand>,
@@ -176,9 +177,9 @@ pub fn parse<C: ControllerConfig>(
         }
         Some((name, matches)) => Command::Extra(name.to_owned(), matches.clone()),
     };
-    // A flag may stand on either side of the subcommand; the one after it is the later one.
+    // A flag may come before or after the subcommand; the later one wins.
     let flag = |name: &str| {
-        // None where the subcommand has no such flag.
+        // An error means that the subcommand has no such flag.
         let given = |matches: &ArgMatches| matches.try_get_one::<String>(name).ok().flatten().cloned();
         subcommand
             .and_then(|(_, matches)| given(matches))

@@ -1,7 +1,7 @@
-//! The settings that all controllers share, and what a controller's own settings must provide.
+//! The settings that all controllers share, and the trait for a controller's own settings.
 //!
-//! A controller declares one struct. Its fields are the keys of the config file; [`crate::args`] makes the
-//! flags, their environment twins and the help from the same fields, [`config_schema`] the JSON Schema:
+//! A controller declares one struct, whose fields are the keys of the config file. From the same fields [`crate::args`]
+//! builds the flags, the environment variables and the help, and [`config_schema`] the JSON Schema:
 //!
 //! ```
 //! use controller_core::config::{CommonConfig, ControllerConfig};

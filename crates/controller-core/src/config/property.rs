@@ -1,4 +1,4 @@
-//! What one setting is, read from the JSON Schema of its struct.
+//! Describes the settings of a config struct, from its JSON Schema.
 
 use std::fmt;
 
@@ -14,19 +14,19 @@ pub(crate) struct Property {
     pub(crate) key: String,
     /// Without leading dashes, such as `kube-api-qps`.
     pub(crate) flag: String,
-    /// Environment twin, such as `CONTROLLER_KUBE_API_QPS`.
+    /// Environment variable, such as `CONTROLLER_KUBE_API_QPS`.
     pub(crate) env: String,
     pub(crate) kind: Kind,
     /// One line.
     pub(crate) help: String,
-    /// As a flag would be given; `None` where the setting is absent by default.
+    /// Default as the value of a flag; `None` if unset by default.
     pub(crate) default: Option<String>,
-    /// The group of flags that it is listed with; `None` for the controller's own.
+    /// Group of flags in the help; `None` for the controller's own.
     pub(crate) heading: Option<String>,
     nullable: bool,
 }
 
-/// The type of a setting. Displays as what a value is expected to be.
+/// The type of a setting. Displays as a description of the expected value.
 pub(crate) enum Kind {
     Boolean,
     Integer { min: i128, max: i128 },
@@ -35,9 +35,9 @@ pub(crate) enum Kind {
     Text { format: Option<String> },
 }
 
-/// JSON Schema (draft 2020-12) of the config file: keys, types, defaults and descriptions, and no other keys.
+/// JSON Schema (draft 2020-12) of the config file: keys, types, defaults and descriptions; refuses other keys.
 ///
-/// `x-heading` names the group of flags that a key is listed with.
+/// `x-heading` names the key's group of flags in the help.
 pub fn config_schema<C: ControllerConfig>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let mut schema = settings.into_generator().into_root_schema_for::<C>();
@@ -76,7 +76,7 @@ pub(crate) fn defaults<C: ControllerConfig>() -> Map<String, Value> {
     }
 }
 
-/// `kubeApiQps`, `KubeAPIQps` with its capitals one by one, and `kube_api_qps` as `kube-api-qps` is written.
+/// Turns `kubeApiQps` and `kube_api_qps` into `kube-api-qps`; each capital starts a word.
 pub(crate) fn kebab_case(key: &str) -> String {
     let mut kebab = String::with_capacity(key.len() + 4);
     for c in key.chars() {
@@ -105,7 +105,7 @@ impl Property {
         }
     }
 
-    /// The value that a flag or an environment variable means by `text`.
+    /// Parses the text of a flag or an environment variable.
     pub(crate) fn read(&self, text: &str) -> Value {
         let read = match &self.kind {
             Kind::Boolean => go_bool(text).map(Value::Bool),
@@ -113,12 +113,12 @@ impl Property {
             Kind::Number => text.parse().ok().and_then(Number::from_f64).map(Value::Number),
             Kind::OneOf(_) | Kind::Text { .. } => None,
         };
-        // What cannot be read stays text, which `check` then refuses by showing it.
+        // Unparsable text stays text; `check` then refuses and shows it.
         read.unwrap_or_else(|| Value::from(text))
     }
 
-    /// `value` as the struct is to see it: an empty text is no value where there may be none, so that a flag
-    /// can take back what the environment or the file has set.
+    /// `value` for the struct: empty text in an optional setting becomes null, so that a flag can unset a value from
+    /// the environment or the file.
     pub(crate) fn normalized(&self, value: Value) -> Value {
         match (&self.kind, &value) {
             (Kind::Text { .. }, Value::String(text)) if text.is_empty() && self.nullable => Value::Null,
@@ -126,7 +126,7 @@ impl Property {
         }
     }
 
-    /// Why `C` does not take `value` for this setting; one line that shows the value.
+    /// Fails if `C` refuses `value` for this setting, with one line that shows the value.
     pub(crate) fn check<C: ControllerConfig>(
         &self,
         value: &Value,
@@ -176,7 +176,7 @@ impl Kind {
         }
     }
 
-    /// How the value is called in the help.
+    /// Placeholder of the value in the help.
     pub(crate) fn value_name(&self) -> String {
         match self {
             Self::Boolean => "BOOL".to_owned(),
@@ -224,7 +224,7 @@ impl fmt::Display for Kind {
 
 const GO_DURATION: &str = "go-duration";
 
-/// `schema` itself or, of an optional type and of an enum, its branches and theirs.
+/// `schema` and, for optional types and enums, its branches, recursively.
 fn alternatives(schema: &Value) -> Vec<&Value> {
     let branches = ["anyOf", "oneOf"]
         .iter()
@@ -241,7 +241,7 @@ fn has_type(schema: &Value, name: &str) -> bool {
             .is_some_and(|types| types.iter().any(|one| one == name))
 }
 
-/// What an integer of `format` (`uint32`, `int16`) can be.
+/// Lowest and highest value of an integer `format` (`uint32`, `int16`).
 fn integer_range(format: &str) -> (i128, i128) {
     let bits = format
         .trim_start_matches(char::is_alphabetic)
@@ -253,7 +253,7 @@ fn integer_range(format: &str) -> (i128, i128) {
     }
 }
 
-/// Source: Go's `strconv.ParseBool`, which reads the flags of the upstream controllers.
+/// Source: Go's `strconv.ParseBool`, which parses the flags of the upstream controllers.
 fn go_bool(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "True" | "TRUE" => Some(true),
@@ -262,7 +262,7 @@ fn go_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// `value` without quotes, and without a fraction where it has none; nothing for null.
+/// `value` without quotes, whole numbers without a fraction; empty for null.
 pub(super) fn as_flag_value(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -272,10 +272,10 @@ pub(super) fn as_flag_value(value: &Value) -> String {
     }
 }
 
-/// `value` as JSON on one line, without secrets, cut where it is long.
+/// `value` as JSON on one line, without secrets, truncated to 60 characters.
 fn shown(value: &Value) -> String {
     const LONGEST: usize = 60;
-    // JSON escapes the lower control characters only; a terminal obeys others as well.
+    // JSON escapes only control characters below U+0020; terminals interpret others as well.
     let text = value.to_string().replace(char::is_control, "\u{fffd}");
     let text = redacted(&text);
     match text.char_indices().nth(LONGEST) {

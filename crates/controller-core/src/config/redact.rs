@@ -1,4 +1,4 @@
-//! The effective config as `/configz` and error messages may show it.
+//! Hides secrets in the effective config, for `/configz` and error messages.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use super::settings::ControllerConfig;
 
 /// Every setting of `config` under its config-file key, as a JSON object without secrets.
 ///
-/// No setting is a secret in itself; the user and password of a URL are masked wherever one occurs.
+/// No setting is secret itself; user and password in a URL are masked in every setting.
 pub fn effective<C: ControllerConfig>(config: &C) -> Value {
     let mut value = serde_json::to_value(config).unwrap_or_default();
     if let Value::Object(settings) = &mut value {
@@ -23,7 +23,7 @@ pub fn effective<C: ControllerConfig>(config: &C) -> Value {
     value
 }
 
-/// The settings of [`effective`] as flags, by name and value; one that is not set has an empty value.
+/// The settings of [`effective`] as flags, by name and value; an unset one has an empty value.
 pub(crate) fn as_flags(effective: &Value) -> BTreeMap<String, String> {
     let settings = effective.as_object().into_iter().flatten();
     settings
