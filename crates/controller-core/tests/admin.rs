@@ -1,4 +1,4 @@
-//! The admin server as its clients meet it, over loopback.
+//! The admin server as its clients see it, over loopback.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
@@ -35,7 +35,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 
-/// Long enough for any step on a busy machine; only a test that fails waits for so long.
+/// Long enough for any step on a busy machine; only a failing test waits that long.
 const DEADLINE: Duration = Duration::from_mins(1);
 
 struct Bench {
@@ -67,7 +67,7 @@ impl Bench {
         limits: AdminLimits,
         authorizer: Option<Authorizer>,
     ) -> Self {
-        // More than fits into the buffers of a connection that nobody reads from.
+        // Larger than the buffers of a connection that nobody reads from.
         let config = json!({"dryRun": true, "padding": "x".repeat(16 << 20)});
         Self::showing(config, certificate, limits, authorizer).await
     }
@@ -114,14 +114,14 @@ impl Bench {
         within_deadline(TcpStream::connect(self.addr)).await.unwrap()
     }
 
-    /// The same, from an address that is not the one of this host.
+    /// Connects from an address other than the server's own.
     async fn connect_from_elsewhere(&self) -> TcpStream {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind(SocketAddr::from(([127, 0, 0, 2], 0))).unwrap();
         within_deadline(socket.connect(self.addr)).await.unwrap()
     }
 
-    /// The status line and the body that `GET path` answers.
+    /// Status line and body of the answer to `GET path`.
     async fn get(&self, path: &str) -> (String, String) {
         let (head, body) = self
             .exchange(&format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n"))
@@ -129,7 +129,7 @@ impl Bench {
         (status_line(&head), body)
     }
 
-    /// The head and the body that `request` is answered with.
+    /// Head and body of the answer to `request`.
     async fn exchange(&self, request: &str) -> (String, String) {
         exchange(self.connect().await, request).await.unwrap()
     }
@@ -161,7 +161,7 @@ where
     .await
 }
 
-/// Whether the server closes `stream` without an answer.
+/// Returns whether the server closes `stream` without an answer.
 async fn is_closed(stream: &mut TcpStream) -> bool {
     let mut answer = Vec::new();
     match within_deadline(stream.read_to_end(&mut answer)).await {
@@ -242,7 +242,7 @@ async fn the_version_and_a_config_of_any_size_are_json() {
 const WARNING: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility \
                        guarantees and is for debugging purposes only.";
 
-/// The head and the body that `path` answers who takes `accept`.
+/// Head and body of the answer to a client that accepts `accept`.
 async fn accepted(bench: &Bench, path: &str, accept: &str) -> (String, String) {
     let accept = format!("GET {path} HTTP/1.1\r\nHost: a\r\nAccept: {accept}\r\n\r\n");
     bench.exchange(&accept).await
@@ -371,7 +371,7 @@ async fn a_request_that_is_none_or_too_large_is_refused() {
     let bench = Bench::new().await;
     let (head, _) = bench.exchange("nonsense\r\n\r\n").await;
     assert_eq!(status_line(&head), "HTTP/1.1 400 Bad Request");
-    // As much as is read, so that no byte of it is left to reset the connection.
+    // Exactly the size that the server reads, as unread bytes would reset the connection.
     let begin = "GET /livez HTTP/1.1\r\nHost: a\r\nX-Long: ";
     let long = format!("{begin}{}", "x".repeat(8192 - begin.len()));
     let (head, _) = bench.exchange(&long).await;
@@ -392,7 +392,7 @@ async fn a_request_that_never_ends_is_cut() {
     }
     let pair = Pair::new();
     let bench = Bench::with(Some(pair.certificate()), limits).await;
-    // A handshake that never begins.
+    // A handshake that the client never begins.
     assert!(is_closed(&mut bench.connect().await).await);
 }
 
@@ -410,7 +410,7 @@ async fn a_client_that_does_not_read_its_answer_makes_room_for_the_next() {
         .unwrap();
     lazy.readable().await.unwrap();
     within_deadline(async {
-        // Refused while the lazy one has not been cut.
+        // Refused until the server has cut the lazy client.
         while !matches!(
             exchange(bench.connect().await, "GET /livez HTTP/1.1\r\nHost: a\r\n\r\n").await,
             Ok((head, _)) if status_line(&head) == "HTTP/1.1 200 OK"
@@ -451,7 +451,7 @@ async fn a_flood_of_idle_connections_keeps_no_probe_from_its_answer() {
     }
 }
 
-/// The default address: a client of IPv4 reaches it, too.
+/// The default address also serves IPv4 clients.
 #[tokio::test]
 async fn the_unspecified_address_serves_ipv4() {
     let every = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
@@ -488,11 +488,11 @@ async fn an_address_in_use_is_named() {
 
 // === authorization ===
 
-/// What an API server was asked: the path, and the `spec` of the review.
+/// Requests to the API server: path, and `spec` of the review.
 type Asked = Arc<Mutex<Vec<(String, Value)>>>;
 
-/// A server whose API server knows the tokens `reader`, `operator`, `other` and `torn`, lets the first `get` `/metrics` and
-/// the second what is for operators, both allows and denies the last everything, and fails where it is asked about
+/// A server whose API server knows the tokens `reader`, `operator`, `other` and `torn`. It allows `reader` to `get`
+/// `/metrics` and `operator` the paths for operators, both allows and denies `torn` everything, and fails for the token
 /// `broken`. Everybody may `get` `/readyz`, as on every cluster.
 async fn reviewed(certificate: Option<Certificate>) -> (Bench, Asked) {
     let asked = Asked::default();
@@ -551,7 +551,7 @@ fn review(path: &str, spec: &Value) -> Option<Value> {
 const TOKEN_REVIEWS: &str = "/apis/authentication.k8s.io/v1/tokenreviews";
 const ACCESS_REVIEWS: &str = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
-/// Method, path, `Authorization`, and the code of the answer.
+/// Method, path, `Authorization`, and status code.
 const REQUESTS: &str = "
 GET  /metrics |               | 401
 GET  /metrics | Basic reader  | 401
@@ -575,7 +575,7 @@ GET  /version |               | 200
 GET  /metric  |               | 404
 ";
 
-/// The same, to a server that was not asked before.
+/// As `REQUESTS`, sent to a server without cached reviews.
 const OPERATORS: &str = "
 GET  /configz | Bearer operator | 200
 GET  /flagz   |                 | 401
@@ -610,7 +610,7 @@ async fn metrics_and_config_are_for_those_whom_the_api_server_allows_it() {
     }
 }
 
-/// Where nobody is asked: from where, what, and the code of the answer.
+/// Without authorization: client address, path, and status code.
 const UNREVIEWED: &str = "
 127.0.0.1 | /metrics | 200
 127.0.0.2 | /metrics | 200
@@ -638,7 +638,7 @@ async fn where_nobody_is_asked_the_config_is_for_callers_from_localhost() {
             "127.0.0.1" => bench.connect().await,
             _ => bench.connect_from_elsewhere().await,
         };
-        // A token is worth nothing without TLS: whoever listens has it.
+        // Without TLS the server ignores tokens: any listener could have stolen them.
         let (head, body) = exchange(stream, &with_token("operator", path)).await.unwrap();
         assert_eq!(head.split(' ').nth(1), Some(code), "{row}");
         if code == "403" {
@@ -649,7 +649,7 @@ async fn where_nobody_is_asked_the_config_is_for_callers_from_localhost() {
     }
 }
 
-/// Whether somebody is asked, from where, the token, and whether the reasons are told.
+/// Authorization, client address, token, and whether the answer tells the reasons.
 const REASONS: &str = "
 no  | 127.0.0.1 |          | told
 no  | 127.0.0.2 |          | withheld
@@ -768,7 +768,7 @@ async fn a_flood_of_made_up_tokens_is_turned_away() {
     );
     assert!(codes.contains(&"429".to_owned()), "{codes:?}");
 
-    // A scraper whose token nobody has seen yet is let in, for it comes from another address.
+    // A new token of a scraper is reviewed, as the scraper has another address.
     let elsewhere = bench.connect_from_elsewhere().await;
     let (head, _) = exchange(elsewhere, &with_token("reader", "/metrics"))
         .await
@@ -839,7 +839,7 @@ impl Pair {
     }
 }
 
-/// Whether the server shows exactly the certificate `trusted`.
+/// Returns whether the server presents exactly the certificate `trusted`.
 async fn shows(addr: SocketAddr, trusted: &CertificateDer<'static>) -> bool {
     let mut roots = RootCertStore::empty();
     roots.add(trusted.clone()).unwrap();

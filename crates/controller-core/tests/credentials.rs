@@ -1,5 +1,5 @@
-//! Credentials that change while the process runs (CORE-13): on a TLS server of the test's own, which tells which
-//! connections there are, and on a real API server.
+//! Credentials that change while the process runs (CORE-13): on the test's own TLS server, which counts connections,
+//! and on a real API server.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 use std::collections::HashMap;
@@ -52,28 +52,28 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-/// How often the files are looked at.
+/// Interval between checks of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// Long enough for any step on a busy machine; only a test that fails waits for so long.
+/// Long enough for any step on a busy machine; only a failing test waits that long.
 const DEADLINE: Duration = Duration::from_mins(1);
 
-/// When the certificates of the users `before` and `after` expire.
+/// Expiry of the certificates of the users `before` and `after`.
 const EXPIRIES: [u64; 2] = [2_000_000_000, 2_100_000_000];
 
-/// Who signs the certificates of a test.
+/// Signs the certificates of a test.
 struct Authority {
     cert: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
-/// A certificate and its key in PEM.
+/// A certificate and its key, in PEM.
 #[derive(Clone)]
 struct Identity {
     cert: String,
     key: String,
 }
 
-/// A directory with a kubeconfig that names `tls.crt` and `tls.key` beside it.
+/// A directory with a kubeconfig that names `tls.crt` and `tls.key` in the same directory.
 struct Files(TempDir);
 
 impl Authority {
@@ -165,7 +165,7 @@ impl Files {
         client(&self.0.path().join("kubeconfig")).await.unwrap()
     }
 
-    /// Why there is no client.
+    /// The error of a client that cannot be built.
     async fn error(&self) -> String {
         let Err(error) = client(&self.0.path().join("kubeconfig")).await else {
             panic!("there is a client")
@@ -192,7 +192,7 @@ async fn metered(kubeconfig: &Path, registry: &Registry) -> Result<kube::Client,
     }
 }
 
-/// Whom the server takes the client for.
+/// The user name that the server sees.
 async fn name_of(client: &kube::Client) -> kube::Result<String> {
     let reviews: Api<SelfSubjectReview> = Api::all(client.clone());
     let review = reviews
@@ -201,23 +201,23 @@ async fn name_of(client: &kube::Client) -> kube::Result<String> {
     Ok(review.status.unwrap().user_info.unwrap().username.unwrap())
 }
 
-/// Moves tokio's clock, by which the looks are timed; nobody waits, so the sockets notice nothing.
+/// Advances tokio's clock, which times the checks of the files; nothing waits meanwhile, so the sockets notice nothing.
 async fn pass(duration: Duration) {
     tokio::time::pause();
     tokio::time::advance(duration).await;
     tokio::time::resume();
 }
 
-// === a server of the test's own ===
+// === the test's own server ===
 
-/// Tells each client its name, and knows its connections.
+/// Tells each client its name and counts connections.
 struct Server {
     authority: Authority,
     before: Identity,
     after: Identity,
     address: SocketAddr,
     connections: Arc<Connections>,
-    /// The events of the one watch that there may be.
+    /// Events for the only watch.
     events: UnboundedSender<&'static str>,
     _tasks: JoinSet<()>,
 }
@@ -228,7 +228,7 @@ struct Connections {
     open: AtomicUsize,
 }
 
-/// What answers the requests of one connection.
+/// Answers the requests of one connection.
 struct Peer {
     name: &'static str,
     events: Arc<Mutex<Option<UnboundedReceiver<&'static str>>>>,
@@ -332,7 +332,7 @@ async fn serve(
     let name = names[&stream.get_ref().1.peer_certificates().unwrap()[0]];
     let peer = Peer { name, events };
     let service = service_fn(|request| std::future::ready(Ok::<_, Infallible>(peer.answer(&request))));
-    // How a connection ends is the client's business.
+    // The client decides how a connection ends.
     let _ended = http1::Builder::new()
         .serve_connection(TokioIo::new(stream), service)
         .await;
@@ -375,7 +375,7 @@ async fn a_rotated_client_certificate_is_used_within_10_s_over_new_connections()
     assert_eq!(server.opened(), 2, "a connection without a change");
 }
 
-/// What the metrics tell of the expiry.
+/// Expiry from the metrics.
 fn expiry(registry: &Registry) -> Option<u64> {
     let metrics = encode(registry).unwrap();
     let name = "controller_client_certificate_expiration_timestamp_seconds ";
@@ -448,7 +448,7 @@ async fn a_pair_behind_a_symbolic_link_is_rotated_by_swapping_the_link() {
     let (server, ca) = (Server::start().await, tempfile::tempdir().unwrap());
     let files = server.files(&ca);
     let at = |name: &str| files.0.path().join(name);
-    // As a kubelet lays out the volume of a secret.
+    // The layout of a Secret volume by the kubelet.
     for (version, identity) in [("..1", &server.before), ("..2", &server.after)] {
         std::fs::create_dir(at(version)).unwrap();
         files.write(&format!("{version}/tls.crt"), &identity.cert);

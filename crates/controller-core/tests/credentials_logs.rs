@@ -1,7 +1,7 @@
-//! What the log says of a client certificate that changes (CORE-13).
+//! What the log says about a client certificate that changes (CORE-13).
 //!
-//! A binary of its own: tracing remembers for each line of code whether someone listens, so tests that
-//! listen and tests that do not cannot run side by side.
+//! A separate binary: tracing caches for each callsite whether a subscriber is interested, so tests with and without a
+//! subscriber cannot run in one process.
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::io;
@@ -20,10 +20,10 @@ use rcgen::generate_simple_self_signed;
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 
-/// How often the files are looked at.
+/// Interval between checks of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 
-/// Nobody listens on port 1: the files are looked at all the same.
+/// Nobody listens on port 1; the files are checked nevertheless.
 const KUBECONFIG: &str = "
 clusters: [{name: test, cluster: {server: 'https://127.0.0.1:1', insecure-skip-tls-verify: true}}]
 users: [{name: test, user: {client-certificate: tls.crt, client-key: tls.key}}]
@@ -35,7 +35,7 @@ current-context: test
 struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    /// The lines since the last time, without their times, and with `DIR` for the directory.
+    /// Lines since the last call, without times, and with `DIR` for the directory.
     fn take(&self, dir: &Path) -> Vec<String> {
         let log = String::from_utf8(std::mem::take(&mut *self.0.lock())).unwrap();
         log.replace(dir.to_str().unwrap(), "DIR")
@@ -82,7 +82,7 @@ async fn a_pair_that_is_not_taken_is_named_once_for_each_reason_and_no_line_show
     };
     let metrics = RequestMetrics::register(&Registry::new()).unwrap();
     let connection = connect(&options, &Clock::system(), &metrics).await.unwrap();
-    // A look is part of a request; tokio's clock tells whether one is due.
+    // Each request checks the files if tokio's clock says that a check is due.
     let look = async || {
         tokio::time::pause();
         tokio::time::advance(LOOK_EVERY).await;

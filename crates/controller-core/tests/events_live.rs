@@ -1,4 +1,4 @@
-//! The events that a real API server takes.
+//! A real API server accepts the events.
 
 #![allow(clippy::unwrap_used, reason = "a test says what is wrong by failing")]
 
@@ -17,7 +17,7 @@ use kube::api::{DeleteParams, ListParams};
 use prometheus::Registry;
 use testkit::real::{ControlPlane, Options, eventually};
 
-/// None.
+/// No limits.
 const LIMITS: Limits = Limits { qps: 0.0, burst: 0 };
 const SOON: Duration = Duration::from_secs(30);
 
@@ -83,7 +83,7 @@ async fn a_real_api_server_takes_events_and_their_series() {
     assert!(name.starts_with("node-1."), "{name}");
     assert!(found(&"€".repeat(341)).await.is_some(), "the note was not cut");
 
-    // An Event object that was deleted is made again, with the count so far.
+    // A deleted Event object is created again, with the count so far.
     in_default.delete(&name, &DeleteParams::default()).await.unwrap();
     recorder.publish(on("Node", &node, "a repeat"));
     trigger.advance();

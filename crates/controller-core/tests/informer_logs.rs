@@ -1,7 +1,7 @@
 //! What an informer logs, and how often.
 //!
-//! A binary of its own: tracing remembers for each line of code whether someone listens, so tests that
-//! listen and tests that do not cannot run side by side.
+//! A separate binary: tracing caches for each callsite whether a subscriber is interested, so tests with and without a
+//! subscriber cannot run in one process.
 #![allow(missing_docs, clippy::unwrap_used, reason = "tests fail by panicking")]
 
 use std::convert::Infallible;
@@ -21,7 +21,7 @@ use prometheus::Registry;
 use tokio::sync::Notify;
 use tracing::subscriber::DefaultGuard;
 
-/// A store that nobody looks at.
+/// A handler that only fills a store.
 #[derive(Default)]
 struct Filled(Mutex<Store<Thing>>);
 
@@ -126,7 +126,7 @@ fn thing(name: &str, value: u8) -> Thing {
     Thing(ObjectKey::cluster(name), value)
 }
 
-/// A tenant writes them, and each list tells of all of them again.
+/// A tenant writes these objects, and each list reports all of them again.
 #[tokio::test(start_paused = true)]
 async fn a_thousand_undecodable_objects_are_one_line_of_their_namespace_in_ten_minutes() {
     let listening = listen();

@@ -1,4 +1,4 @@
-//! What `preflight` makes of what it has found out: cases in words, with what it prints.
+//! Conclusions of `preflight` from its findings: cases in words, with the output.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use controller_core::runtime::preflight::{
@@ -47,7 +47,7 @@ fn held(namespace: &str, holder: &str) -> Lease {
     }
 }
 
-/// A kubeadm cluster with two control plane nodes where all is as it should be.
+/// A kubeadm cluster with two control plane nodes where everything is in order.
 fn ready() -> Facts {
     Facts {
         controller: NAME,
@@ -242,10 +242,10 @@ fn a_leader_that_is_none_of_the_pods_may_run_it() {
         built_in(&facts),
         (CheckState::Unknown, Level::Unknown, text.to_owned())
     );
-    // A host may call itself by its whole name.
+    // A host name may be fully qualified.
     facts.manager_lease = Ok(Some(held("kube-system", "a.example.com_4711")));
     assert_eq!(built_in(&facts).0, CheckState::Off);
-    // One whose term is over leads nothing.
+    // A holder whose Lease has expired leads nothing.
     let mut expired = held("kube-system", "elsewhere_4711");
     expired.ends = Some(seconds_ago(1));
     facts.manager_lease = Ok(Some(expired));
@@ -273,7 +273,7 @@ fn what_an_earlier_leader_wrote_shows_nothing() {
     };
     facts.traces = Ok(vec![trace(seconds_ago(3601)), trace(seconds_ago(3599))]);
     assert_eq!(built_in(&facts).0, CheckState::Off);
-    // Nor does it where nobody can tell since when somebody leads.
+    // Nor do recent traces if the start of the leader's term is unknown.
     facts.traces = Ok(vec![trace(seconds_ago(60))]);
     facts.manager_lease = Err("may not get it".to_owned());
     assert_eq!(built_in(&facts).0, CheckState::Off);
@@ -336,7 +336,7 @@ fn beside_the_built_in_loop_a_dry_run_may_begin() {
             .text()
             .ends_with("disruption-controller may begin its dry run\n")
     );
-    // What it may not read it cannot report.
+    // Preflight cannot report what it may not read.
     facts.permissions = vec![("list pods".to_owned(), Ok(false))];
     assert_eq!(decide(&facts).exit_code(), 2);
 }
@@ -410,7 +410,7 @@ fn a_release_that_leads_in_another_namespace_blocks() {
     facts.leases = Ok(vec![held("controllers", "pod_1")]);
     let text = "pod_1 leads by a Lease in controllers; one in kube-system would lead, too".to_owned();
     assert_eq!(only(&facts, Check::Lease), (Level::Blocks, text));
-    // One that is over does not.
+    // An expired Lease does not block.
     let mut expired = held("controllers", "pod_1");
     expired.ends = Some(seconds_ago(1));
     facts.leases = Ok(vec![expired]);

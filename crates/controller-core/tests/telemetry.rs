@@ -1,4 +1,4 @@
-//! The logger and the panic hook belong to the process, so the test starts one of its own.
+//! The logger and the panic hook are global to a process, so the test starts its own.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 

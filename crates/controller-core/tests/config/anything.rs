@@ -1,4 +1,4 @@
-//! Whatever is given is taken or refused.
+//! Any input is either accepted or refused, without a panic.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -72,7 +72,7 @@ fn flag() -> impl Strategy<Value = String> {
     prop_oneof![1 => Just("config".to_owned()), 20 => key().prop_map(|key| kebab(&key))]
 }
 
-/// Text, text of the characters that mean something in YAML, and known keys with any value.
+/// Any text, text of characters with a meaning in YAML, and known keys with any value.
 fn any_yaml() -> impl Strategy<Value = String> {
     prop_oneof![
         any::<String>(),

@@ -1,4 +1,4 @@
-//! Durations as Go writes them.
+//! Durations in Go's notation.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn a_duration_is_read_and_written_as_go_does() {
     }
 }
 
-/// The pattern of the published schema, as a strategy that makes texts which match it.
+/// Texts that match the pattern of the published schema.
 fn texts_of_the_schema() -> impl Strategy<Value = String> {
     let schema = config_schema::<ToyConfig>();
     let pattern = &schema["properties"]["leaderElectLeaseDuration"]["pattern"];

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::toy::{ToyConfig, answer};
 
-/// Whether `value` fits the part of JSON Schema that the config schema uses.
+/// Returns whether `value` fits the schema, for the subset of JSON Schema in use.
 fn fits(schema: &Value, value: &Value) -> bool {
     let fitting = |name: &str| {
         let branches = schema[name].as_array()?.iter();

@@ -1,4 +1,4 @@
-//! A controller that only has settings.
+//! A controller with settings only.
 
 use std::ffi::OsString;
 use std::fs;
@@ -75,7 +75,7 @@ pub(crate) fn toy(args: &[&str], env: &[(&str, &str)]) -> Parsed {
     parse_os(args.iter().map(OsString::from), env)
 }
 
-/// What `words` do with `file`, as `cases.txt` writes the three.
+/// Result of `words` with the config file `file`, in the notation of `cases.txt`.
 pub(crate) fn answer(file: &str, words: &str) -> Vec<String> {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("config.yaml").to_str().unwrap().to_owned();
@@ -121,7 +121,7 @@ pub(crate) fn answer(file: &str, words: &str) -> Vec<String> {
     answer.lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// The command, and each setting that somebody has set; the others have their defaults.
+/// The command and each setting that is not a default.
 fn shown(toy: &Invocation<ToyConfig>) -> String {
     let mut shown = vec![match &toy.command {
         Command::Run => "run:".to_owned(),

@@ -101,7 +101,7 @@ fn a_dry_run_sends_nothing_and_goes_on_as_if_it_had() {
         rig.result()[2..],
         ["step=1: planned", "x=1: planned", "y=1: planned"]
     );
-    // A step towards another write is not counted.
+    // A step towards another write does not count.
     assert_eq!(planned(&mut rig), ["a would write x=1", "a would write y=1"]);
     rig.asked();
     rig.after(4 * MINUTE);
@@ -157,19 +157,19 @@ fn a_plan_that_nobody_makes_for_five_minutes_is_undone() {
         [] => Action::Done(vec![]),
         planned => writes(planned.iter().copied()),
     });
-    // Minutes that pass, the writes that are wanted and planned after them, and how many keys are undone then.
+    // Minutes that pass, the wanted writes, the plans reported then, and the number of keys left undone.
     for (minutes, planned, undone) in [
         (0, &["x=1"][..], 0),
         (4, &["x=2"], 0),
         // Another plan for the same key does not restart the five minutes.
         (1, &["x=2"], 1),
-        // Another writer has made it.
+        // Another writer has made the write.
         (1, &[], 0),
         (1, &["x=3"], 0),
         (4, &["x=3"], 0),
         (1, &["x=3"], 1),
         (0, &[], 0),
-        // A step towards another write is not counted.
+        // A step towards another write does not count.
         (1, &["step=1"], 0),
         (9, &["step=1"], 0),
         (0, &["step=1", "x=4"], 1),
@@ -216,7 +216,7 @@ fn a_key_with_a_plan_is_asked_again_every_five_minutes() {
         [[(true, 1, 1)].as_slice(), &[(false, 1, 1); 4]].concat()
     );
     assert_eq!(minutes[9], (true, 1, 1));
-    // The object goes, which enqueues no key.
+    // The object is deleted, which enqueues no key.
     is_wanted.store(false, SeqCst);
     let minutes: Vec<_> = (1..=10).map(|_| minute()).collect();
     assert_eq!(minutes[..4], [(false, 1, 1); 4]);

@@ -1,4 +1,4 @@
-//! The loop itself: what happens to keys, actions, answers, permits and terms.
+//! The loop itself: keys, actions, answers, permits and terms.
 //!
 //! | file | shows |
 //! |---|---|
@@ -18,7 +18,7 @@
 //! | `run` | the asynchronous part, on the embedded API server |
 //! | `sim` | the dimmer's loop against a model of the API server |
 //!
-//! `dimmer` is the example, a whole controller; `scripted` is a controller that does what its test says, in the loop of
+//! `dimmer` is an example with a whole controller; `scripted` is a controller scripted by its test, in the loop of
 //! `rig`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 

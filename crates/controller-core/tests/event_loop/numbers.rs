@@ -25,7 +25,7 @@ fn counted(
     (setup.rig(next), registry)
 }
 
-/// The value of a metric of the queue; the waits here are whole seconds.
+/// A metric of the queue; waits are whole seconds here.
 fn value(registry: &Registry, name: &str) -> i64 {
     let text = prometheus::TextEncoder::new()
         .encode_to_string(&registry.gather())

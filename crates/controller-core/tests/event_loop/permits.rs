@@ -1,4 +1,4 @@
-//! Which passes wait for the client-side limit, and which goes first.
+//! Which passes wait for the client-side limit, and in which order they get a permit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use crate::rig::{MS, NOTHING, Permits, Rig, SECOND, Setup};
 use crate::scripted::{Scripted, Seen, Text, reads, writes};
 
-/// What each key wants to write, in order; a test may change it.
+/// The writes that each key wants, in order; a test may change them.
 type Wishes = Arc<Mutex<BTreeMap<Text, Vec<Text>>>>;
 
 fn step_of(wishes: &Wishes, seen: &Seen<'_>) -> Action<Scripted> {
@@ -153,7 +153,7 @@ fn an_object_that_gets_busy_gives_the_permit_to_the_next() {
     let (mut rig, wishes) = one_a_second(&[("a", &["a=1", "x=1"]), ("b", &["x=2"]), ("c", &["y=1"])]);
     rig.turn();
     rig.accept("a=1");
-    // Key a has begun, so it goes first.
+    // Key a has already written, so it goes first.
     assert_eq!(rig.after(SECOND), ["a writes x=1"]);
     assert_eq!(rig.after(SECOND), ["c writes y=1"], "b waits for x");
     wishes.lock().remove("b");

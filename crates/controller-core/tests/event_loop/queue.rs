@@ -1,4 +1,4 @@
-//! Which key is next. client-go's contract: a key is in one pass at a time, and duplicates collapse.
+//! The order of keys, and client-go's contract: a key is in one pass at a time, and duplicates collapse.
 //!
 //! The cases of client-go v0.36.3, `util/workqueue`, and the tests that cover them:
 //!
@@ -24,7 +24,7 @@ use controller_core::controller::{Action, LoopEvent, Queue, Requeue};
 use crate::rig::{NOTHING, Rig, Setup};
 use crate::scripted::{Scripted, Seen, Text, reads};
 
-/// A pass that lasts until the query of its key is answered.
+/// A pass that ends with the answer to the query of its key.
 pub(crate) fn ask_once(seen: &Seen<'_>) -> Action<Scripted> {
     match seen.answer(seen.key) {
         None => reads([seen.key]),
@@ -63,7 +63,7 @@ fn a_key_that_is_woken_during_its_pass_is_asked_about_again_after_it() {
     rig.wake("a");
     assert_eq!(rig.woken("a"), NOTHING, "a is in one pass at a time");
     rig.answer("a", "x");
-    // The second pass begins without the answer of the first.
+    // The second pass does not see the answer of the first.
     assert_eq!(rig.turn(), ["a asks a"]);
     assert_eq!(rig.answered("a", "x"), NOTHING, "the duplicates have collapsed");
     assert_eq!(rig.event_loop.held(), 0);

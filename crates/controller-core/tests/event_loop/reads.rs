@@ -1,4 +1,4 @@
-//! Which keys receive an answer, how often a query is sent, how long an answer serves.
+//! Which keys receive an answer, how often a query is sent, and how long an answer is shared.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ fn the_same_question_is_asked_once_for_all_who_ask_and_its_answer_is_learnt_once
     assert_eq!(rig.turn(), ["a asks q"]);
     rig.asked();
     assert_eq!(rig.answered("q", "o=1"), ["a writes o=1"]);
-    // All have the answer; one object at a time.
+    // All keys have the answer; their writes go out one per object at a time.
     assert_eq!(rig.asked(), ["a", "b", "c"]);
     assert_eq!(rig.result()[2..], ["asks q", "q: o=1", "writes o=1"]);
 }
@@ -81,7 +81,7 @@ fn several_questions_go_side_by_side_and_all_answers_are_waited_for() {
     assert_eq!(rig.event_loop.held(), 0);
 }
 
-/// Two reads of `/scale` at a time, as many others as are wanted.
+/// At most two reads of `/scale` at a time, and any number of others.
 fn of_two_scales() -> Setup {
     Setup {
         querying: |kind| QueryPolicy {
@@ -173,7 +173,7 @@ fn a_question_is_asked_three_times_in_a_pass_which_then_is_retried_later_and_lat
     rig.wake("a");
     for wait in [5, 10, 20] {
         for _ in 0..3 {
-            // The watch may have shown something newer.
+            // The watch may have delivered something newer.
             assert_eq!(rig.turn(), ["a asks q"]);
             rig.answer("q", "x");
             rig.change();
@@ -200,7 +200,7 @@ fn questions_without_end_are_no_progress() {
     assert_eq!(rig.told().last().unwrap(), "a makes no progress");
 }
 
-/// Answers to queries of kind `long` serve others for a minute, those of other kinds for two seconds.
+/// Answers to queries of kind `long` are shared for a minute, others for two seconds.
 fn shared() -> Rig {
     let setup = Setup {
         querying: |kind| QueryPolicy {

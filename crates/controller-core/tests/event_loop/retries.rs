@@ -1,5 +1,5 @@
-//! When a key whose pass failed comes back. Delays per key as in client-go, 5 ms doubling, or as the queue sets them.
-//! All keys that keep failing share a part of the limit.
+//! When a key is retried after a failed pass. Delays per key double from 5 ms as in client-go, or follow the queue. All
+//! keys that keep failing share a part of the limit.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::scripted::{Scripted, Seen, Text, reads, writes};
 
 const REFUSED: AnswerClass = AnswerClass::Forbidden(Denial::ThisObject);
 
-/// One write, until it is accepted in this pass.
+/// Sends one write until it is accepted in this pass.
 fn write(seen: &Seen<'_>) -> Action<Scripted> {
     if seen.is_accepted(seen.key) {
         Action::Done(vec![])
@@ -178,7 +178,7 @@ fn a_failed_key_that_is_woken_does_not_wait_and_its_next_delay_is_longer_all_the
     assert_eq!(rig.turn(), ["a=1 writes a=1"]);
 }
 
-/// One FIFO queue whose failed keys come back within 8 s.
+/// One FIFO queue that retries failed keys within 8 s.
 fn up_to_8_s(workers: usize, next: impl Fn(&Seen<'_>) -> Action<Scripted> + Send + Sync + 'static) -> Rig {
     let queue = Queue {
         workers,
@@ -225,7 +225,7 @@ fn a_key_whose_server_is_away_for_long_waits_no_longer_than_the_queue_says() {
     assert_eq!(waits.max(), Some(8_000));
 }
 
-/// A hundred keys, each refused once; with a hundred and one workers. Failing keys may make four requests a second.
+/// 100 keys, each refused once, and 101 workers. Failing keys may send four requests a second.
 fn refused_once() -> (Rig, Vec<Text>) {
     let keys: Vec<Text> = (0..100).map(|key| &*format!("object {key}").leak()).collect();
     let setup = Setup {
@@ -275,7 +275,7 @@ fn a_key_that_waits_for_its_turn_and_is_woken_afresh_does_not_wait() {
     assert_eq!(rig.turn(), [format!("{last} writes {last}")]);
 }
 
-/// Like evictions: the earliest first, each retried as the controller says, and most of them refused.
+/// As with evictions: earliest first, each retried when the controller says so, most of them refused.
 #[test]
 fn a_key_whose_time_has_come_does_not_wait_behind_those_that_fail_in_a_queue_by_time() {
     let keys: Vec<Text> = (0..100).map(|key| &*format!("object {key}").leak()).collect();
@@ -324,7 +324,7 @@ fn a_key_that_is_woken_afresh_has_never_failed() {
     assert_eq!(rig.again, Some(5 * MS), "the earlier delay is gone, too");
 }
 
-/// A pass that fails by itself, and enqueues another key.
+/// A pass that fails without a request and enqueues another key.
 fn fail(not_before: Duration) -> impl Fn(&Seen<'_>) -> Action<Scripted> {
     move |seen| match seen.key {
         "a" => Action::Fail(Failed {

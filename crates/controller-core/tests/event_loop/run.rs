@@ -1,4 +1,4 @@
-//! The asynchronous part, with the dimmer on the embedded API server under paused time.
+//! The asynchronous part: the dimmer on the embedded API server, under paused time.
 
 use std::time::Duration;
 
@@ -120,7 +120,7 @@ async fn each_step_is_one_request_and_a_change_wakes() {
         world.want(1);
         world.clock.sleep(SECOND).await;
         assert_eq!((world.shines().as_str(), world.patches()), ("1", 3));
-        // No further write comes, however long it runs.
+        // No further write comes, even much later.
         world.clock.sleep(3600 * SECOND).await;
         assert_eq!(world.patches(), 3);
         world.stop.advance();
@@ -136,7 +136,7 @@ async fn requests_keep_to_the_limit_of_the_process() {
     let world = World::new(Limits { qps: 1.0, burst: 2 }, false);
     world.add("lamp", 5);
     world.run_for(2_500 * MS).await;
-    // Two permits at once, then one a second; the informer's list is a watch, which needs none.
+    // Two permits at once, then one a second. The informer's list is a watch, which needs no permit.
     assert_eq!(world.shines(), "4");
 }
 
@@ -221,7 +221,7 @@ async fn a_leader_looks_at_everything_again_every_hour() {
     ended.unwrap();
 }
 
-/// A watch with a bug.
+/// A watch that panics.
 struct Broken;
 
 impl Source for Broken {
@@ -257,7 +257,7 @@ async fn the_example_is_a_binary_and_leaves_what_is_no_lamp() {
     dimmer.stop().await;
 }
 
-/// Each pass that waits for a permit is measured.
+/// The metrics measure each pass that waits for a permit.
 #[tokio::test(start_paused = true)]
 async fn the_metrics_tell_how_long_passes_waited_for_a_permit() {
     let world = World::with_lamp(5);
@@ -265,7 +265,7 @@ async fn the_metrics_tell_how_long_passes_waited_for_a_permit() {
     let dimmer = start.start(world.server.client(), &world.clock);
     world.clock.sleep(10 * SECOND).await;
     assert_eq!((world.shines().as_str(), world.patches()), ("5", 5));
-    // Two at once, then one a second; each queued for its permit once the one before had its answer.
+    // Two at once, then one a second; each pass queued for its permit after the answer to the previous one.
     let waits = |what: &str| {
         let name =
             format!("rest_client_rate_limiter_duration_seconds_{what}{{host=\"test\",verb=\"PATCH\"}} ");

@@ -1,4 +1,4 @@
-//! A controller that does what its test says. Keys, queries, answers, writes and state changes are texts.
+//! A controller scripted by its test. Keys, queries, answers, writes and state changes are texts.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ pub(crate) type Text = &'static str;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Q(pub(crate) Text);
 
-/// `object=value`; one that begins with `step` is not planned.
+/// `object=value`; the dry run does not plan a write that begins with `step`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct W(pub(crate) Text);
 
 thread_local! {
-    /// The policy of queries, by their kind: the text before the colon.
+    /// The policy of a query, by its kind: the text before the colon.
     pub(crate) static ASKING: Cell<fn(kind: Text) -> QueryPolicy> = const { Cell::new(|_| USUAL) };
 }
 
@@ -51,16 +51,16 @@ pub(crate) struct Scripted {
     pub(crate) said: Arc<Said>,
 }
 
-/// What a test and its controller share.
+/// State that a test shares with its controller.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
-    /// To be requeued at the next event.
+    /// Requeues for the next event.
     pub(crate) requeues: Mutex<Vec<(Text, Requeue)>>,
     /// The keys that `reconcile` was called for.
     pub(crate) asked: Mutex<Vec<Text>>,
 }
 
-/// What `reconcile` receives.
+/// Arguments of `reconcile`.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen<'a> {
     pub(crate) key: Text,

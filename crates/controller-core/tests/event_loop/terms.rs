@@ -66,7 +66,7 @@ fn a_queue_that_needs_no_term_goes_on_without_one() {
 fn a_lost_term_ends_its_passes_at_once_and_also_those_that_wait() {
     let setup = Setup::workers(9).limit(Permits::new(1.0, 1));
     let mut rig = setup.rig(write);
-    // One is sent, one waits for its object, two for a permit.
+    // One is sent, one waits for its object, two wait for a permit.
     rig.wake_all(["x=1", "x=2", "y=1", "z=1"]);
     assert_eq!(rig.turn(), ["x=1 writes x=1"]);
     rig.lead(false);
@@ -99,7 +99,7 @@ fn what_was_on_its_way_when_the_term_ended_is_still_learnt() {
         ["reads: late", "x=1: accepted", "y=1: LeaseLost"]
     );
     assert_eq!(rig.turn(), NOTHING);
-    // A request that the lost lease has dropped is no failure.
+    // A request dropped with the lost lease does not count as a failure.
     assert_eq!(rig.told()[1..], ["x=1 wrote x=1"]);
     assert_eq!(rig.event_loop.held(), 6, "only the keys wait, for the next term");
 }
@@ -182,7 +182,7 @@ fn the_end_of_a_write_of_the_last_term_is_none_of_a_pass_of_this_one() {
 fn a_write_of_the_last_term_that_was_accepted_late_is_none_of_a_pass_of_this_one() {
     let mut rig = written_in_the_last_term();
     rig.accept("x=1");
-    // The change of the write is in the store.
+    // The change of the write is already in the store.
     assert_eq!(rig.turn(), ["x=1 writes x=1"]);
 }
 

@@ -1,4 +1,4 @@
-//! Keys that come back at a set time, and the pace of passes.
+//! Keys that are requeued at a set time, and the pace of passes.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! How many passes run at once.
+//! The number of passes that run at once.
 
 use controller_core::api::AnswerClass;
 use controller_core::controller::{Action, Queue};
@@ -36,7 +36,7 @@ fn as_many_keys_are_in_a_pass_as_there_are_workers() {
     assert_eq!(rig.answered("b", "x"), ["c asks c"]);
 }
 
-/// Removes the request that has ended; returns how many are in flight.
+/// Removes the ended request; returns the number in flight.
 fn out(sent: &mut Vec<String>, ended: &str) -> usize {
     sent.retain(|text| !text.ends_with(ended));
     sent.len()
@@ -150,7 +150,7 @@ fn a_namespace_whose_requests_take_long_has_no_more_of_them_than_workers_and_a_q
     assert_eq!(out.len(), 8, "all are slow, and no other begins");
     assert_eq!(rig.woken("b/1=1"), ["b/1=1 writes b/1=1"]);
     assert_eq!(rig.accepted("b/1=1"), NOTHING);
-    // With fewer slow passes than a quarter of the workers, the next ones begin.
+    // With slow passes in less than a quarter of the workers, the next passes begin.
     for key in &many[..6] {
         assert_eq!(rig.accepted(key), NOTHING);
     }

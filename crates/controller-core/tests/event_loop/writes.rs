@@ -1,4 +1,4 @@
-//! Refused writes, writes side by side, and passes that make no progress.
+//! Refused writes, parallel writes, and passes that make no progress.
 
 use controller_core::api::{AnswerClass, Denial};
 use controller_core::controller::Action;
@@ -8,7 +8,7 @@ use crate::scripted::{Scripted, Seen, Text, reads, writes};
 
 const REFUSED: AnswerClass = AnswerClass::Forbidden(Denial::ThisObject);
 
-/// Wants all of these to be accepted in one pass.
+/// Wants all of these writes accepted in one pass.
 fn write_all(all: &'static [Text]) -> impl Fn(&Seen<'_>) -> Action<Scripted> {
     move |seen| {
         let open = all.iter().filter(|write| !seen.is_accepted(write));
@@ -54,7 +54,7 @@ fn a_refused_write_is_not_sent_again_in_its_pass_and_does_not_stop_the_others() 
     assert_eq!(rig.turn(), NOTHING);
     assert_eq!(rig.accepted("y=1"), ["a writes z=1"]);
     assert_eq!(rig.accepted("z=1"), NOTHING);
-    // The next pass tries all of it.
+    // The next pass tries all writes again.
     assert_eq!(rig.after(5 * MS), ["a writes x=1", "a writes y=1"]);
     assert_eq!(
         rig.told()[1..],

@@ -34,14 +34,14 @@ use tokio::time::Instant;
 
 use crate::thing::{By, Running, Thing, ThingWire, clock, key};
 
-/// What the server answers.
+/// An answer of the server.
 #[derive(Clone)]
 enum Answer {
     /// A status and a JSON body.
     Json(u16, Value),
-    /// A status and a body that is no JSON.
+    /// A status and a body that is not JSON.
     Text(u16, &'static str),
-    /// A stream of lines and what comes between them.
+    /// A stream of lines, with what happens between them.
     Watch(Vec<Step>),
 }
 
@@ -50,7 +50,7 @@ enum Step {
     Line(String),
     Pause(Duration),
     Break(io::ErrorKind),
-    /// Nothing happens any more.
+    /// Sends nothing more.
     Hang,
 }
 
@@ -60,7 +60,7 @@ struct Asked {
     accept: String,
 }
 
-/// Plays its answers one by one, then the last one for ever.
+/// Plays its answers one by one, then repeats the last one.
 #[derive(Clone)]
 struct Server {
     clock: Clock,
@@ -141,7 +141,7 @@ impl Server {
         ListWatch::new(self.client(), things(), Encoding::default(), self.clock.clone())
     }
 
-    /// The requests since the last call, without the parameters that are always the same.
+    /// Requests since the last call, without the parameters that never change.
     fn asked(&self) -> Vec<String> {
         let asked = std::mem::take(&mut *self.asked.lock());
         let uri = |asked: Asked| {
@@ -154,7 +154,7 @@ impl Server {
         asked.into_iter().map(uri).collect()
     }
 
-    /// How long it took from each request to the next.
+    /// Time between consecutive requests.
     fn gaps(&self) -> Vec<Duration> {
         self.asked
             .lock()
@@ -164,7 +164,7 @@ impl Server {
     }
 }
 
-/// As of an API server without streaming lists.
+/// The answer of an API server without streaming lists.
 fn refused() -> Response<StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>> {
     let status = status(422, "Invalid", &json!({})).to_string();
     let mut response = Response::new(StreamBody::new(
@@ -222,7 +222,7 @@ fn refusal(code: u16, reason: &str) -> Answer {
 }
 
 fn event(kind: &str, object: &Value) -> Step {
-    // Literally, since the API server writes `type` first and `json!` would not.
+    // Literally, as the API server writes `type` first and `json!` would not.
     Step::Line(format!(r#"{{"type":"{kind}","object":{object}}}"#))
 }
 
@@ -237,7 +237,7 @@ fn bookmark(version: &str) -> Step {
     )
 }
 
-/// A watch on which these things happen and then nothing.
+/// A watch with these steps and then nothing.
 fn watch(steps: impl IntoIterator<Item = Step>) -> Answer {
     Answer::Watch(steps.into_iter().chain([Step::Hang]).collect())
 }
@@ -270,7 +270,7 @@ async fn a_paged_list_and_then_a_watch_feed_the_store() {
     assert_eq!(running.metric("events_total"), 3);
 }
 
-/// As during a mass eviction, whose writes have taken all permits of the next minutes.
+/// As in a mass eviction, whose writes have taken all permits of the next minutes.
 #[tokio::test(start_paused = true)]
 async fn a_list_does_not_wait_for_the_client_side_limit() {
     let clock = clock();
@@ -310,7 +310,7 @@ async fn a_watch_that_has_stood_goes_on_from_the_last_bookmark_at_once() {
     assert_eq!(running.last_error(), None);
 }
 
-/// As behind a load balancer that goes on acknowledging for a server that is gone.
+/// As behind a load balancer that keeps acknowledging for a dead server.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_is_silent_for_two_minutes_ends_and_another_goes_on_from_there() {
     let (server, running) = start([
@@ -539,7 +539,7 @@ async fn hostile_objects_neither_panic_nor_stop_the_watch() {
         object("z", "8", &json!(i64::MIN)),
     );
     let list = Answer::Watch(vec![Step::Line(list)]);
-    // A watch event without a resourceVersion is more than a bad object: kube lists anew for it.
+    // For a watch event without a resourceVersion, kube lists again; it is more than a bad object.
     let with_version = hostile
         .iter()
         .filter(|object| object.contains("resourceVersion") && !object.contains("\"i\""));
@@ -594,7 +594,7 @@ async fn an_object_made_again_is_deleted_and_added_also_when_the_watch_shows_one
     assert_eq!(running.told().await, ["+ns/a=1", "synced", "-ns/a=1", "+ns/a=1"]);
 }
 
-/// Requests in an hour of a server that does this to every watch.
+/// Number of requests in an hour to a server that plays these steps on every watch.
 async fn requests_in_an_hour(each_watch: Vec<Step>) -> (usize, Running) {
     let (server, running) = start([page("9", "", &[one("a")]), Answer::Watch(each_watch)]);
     running.clock.sleep(Duration::from_hours(1)).await;
@@ -614,9 +614,9 @@ async fn watches_that_are_closed_at_once_do_not_become_a_hot_loop() {
         vec![Step::Pause(Duration::from_secs(4))],
     ] {
         let (requests, running) = requests_in_an_hour(each_watch).await;
-        // Waits settle between 15 s and 30 s.
+        // The backoff settles between 15 s and 30 s.
         assert!((100..=250).contains(&requests), "{requests} requests");
-        // And the trouble shows.
+        // The error is visible.
         assert!(running.last_error().unwrap().starts_with("Other: "));
         assert_eq!(running.held(), ["a=1"]);
     }
@@ -625,7 +625,7 @@ async fn watches_that_are_closed_at_once_do_not_become_a_hot_loop() {
 #[tokio::test(start_paused = true)]
 async fn watches_that_tell_one_thing_and_close_do_not_become_a_hot_loop() {
     let (requests, _) = requests_in_an_hour(vec![event("MODIFIED", &object("a", "10", &json!(2)))]).await;
-    // Each event starts the waits over at 0.8 s to 1.6 s.
+    // Each event resets the backoff to 0.8 s to 1.6 s.
     assert!((2_000..=4_600).contains(&requests), "{requests} requests");
 }
 
@@ -649,7 +649,7 @@ async fn a_broken_watch_that_has_stood_is_resumed() {
     }
 }
 
-/// Labels only: the API server may leave out the rest.
+/// Only labels: the API server may omit the rest.
 #[derive(Clone, serde::Deserialize)]
 struct LabelsWire {
     metadata: Labels,
@@ -750,7 +750,7 @@ async fn an_object_that_no_rule_acts_on_is_as_good_as_deleted() {
     assert_eq!(running.held(), Vec::<String>::new());
 }
 
-/// Why the first list from a server at `address` fails.
+/// The error of the first list from a server at `address`.
 async fn failure_at(address: SocketAddr) -> ErrorKind {
     let directory = tempfile::tempdir().unwrap();
     let kubeconfig = directory.path().join("kubeconfig");

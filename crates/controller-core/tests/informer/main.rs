@@ -1,5 +1,5 @@
-//! The informer from the outside: what the store holds and handlers are told, event by event
-//! (`scripted`), for any sequence of events (`props`), and over HTTP (`http` in pages, `streams` as streams).
+//! The informer from the outside: content of the store and changes for handlers, event by event (`scripted`), for any
+//! sequence of events (`props`), and over HTTP (`http` in pages, `streams` as streams).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod http;

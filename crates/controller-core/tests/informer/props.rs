@@ -1,5 +1,5 @@
-//! Any sequence of events, well-formed or not: the store, its indexes and what handlers were told agree
-//! with a model that knows no trick.
+//! Any sequence of events, well-formed or not: the store, its indexes and the changes for handlers agree with a simple
+//! model.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,13 +23,13 @@ enum Event {
     InitItem(Object),
     InitDone,
     Applied(Object),
-    /// Whether the last state can be decoded.
+    /// `true` if the last state can be decoded.
     Deleted(Object, bool),
-    /// Whether the name and the uid are readable.
+    /// Whether the name and whether the uid can be read.
     Skipped(Object, bool, bool),
     Healthy,
     Failed(ErrorKind),
-    /// A list as a sound source sends it.
+    /// A list from a correct source.
     List(Vec<Object>),
 }
 
@@ -147,7 +147,7 @@ impl Model {
     }
 }
 
-/// What a handler holds that knows nothing but what it was told.
+/// Objects as seen by a handler that receives only changes.
 fn replay(told: &[String]) -> BTreeMap<String, i64> {
     let mut held = BTreeMap::new();
     for line in told.iter().filter(|line| *line != "synced") {
@@ -226,7 +226,7 @@ async fn check(events: Vec<Event>) {
             Event::List(objects) => script.list(objects.iter().map(|object| (object.view(), object.uid))),
         }
     }
-    // Longer than all waits after failures together.
+    // Longer than all backoffs together.
     running.clock.sleep(Duration::from_hours(1)).await;
 
     let told = running.told.take();

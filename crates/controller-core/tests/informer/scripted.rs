@@ -18,7 +18,7 @@ fn start() -> (Script<Thing>, Running) {
     (script, Running::start(source, clock()))
 }
 
-/// Tells what is scripted, and counts how often it is to list again.
+/// Plays a script and counts requests to list again.
 struct Counted(ScriptedSource<Thing>, Arc<AtomicUsize>);
 
 impl Source for Counted {
@@ -41,7 +41,7 @@ fn observed(name: &str, version: &str) -> Versioned<Thing> {
     }
 }
 
-/// A write that makes a version older than what was known when it was sent proves that etcd was set back.
+/// A write whose version is older than one known when it was sent proves that etcd was rolled back.
 #[rstest]
 #[case::a_change_that_is_new("a", 9, "", 0)]
 #[case::a_change_that_changes_nothing("a", 5, "", 0)]
@@ -204,7 +204,7 @@ async fn an_object_made_again_under_its_name_is_deleted_then_added() {
 async fn a_deletion_hands_over_the_last_state_of_that_very_object() {
     let (script, running) = synced().await;
     script.deleted(thing("a", 9), "A");
-    // The final state is newer than ours.
+    // The final state is newer than the store's.
     assert_eq!(running.told().await, ["-ns/a=9"]);
     script.deleted(thing("b", 9), "another");
     // The final state is of another object.
@@ -303,7 +303,7 @@ async fn metrics_count_objects_watch_events_relists_and_decode_errors() {
     assert_eq!(running.metric("decode_errors_total"), 1);
 }
 
-/// How long the informer waits after each of these failures.
+/// Backoff of the informer after each of these failures.
 async fn waits(script: &Script<Thing>, running: &mut Running, failures: Vec<SourceError>) -> Vec<Duration> {
     let mut waits = Vec::new();
     running.state.borrow_and_update();
@@ -386,7 +386,7 @@ async fn a_list_alone_does_not_start_the_waits_over() {
     assert_within(waits[0], 15_000, 30_000);
 }
 
-/// Items that are not kept, or cannot be decoded, are told while the list is under way. They prove nothing.
+/// Items that are not kept or cannot be decoded are reported while the list runs. They do not prove progress.
 #[tokio::test(start_paused = true)]
 async fn a_list_that_keeps_failing_on_a_later_page_is_asked_for_later_and_later() {
     let (script, mut running) = synced().await;
@@ -414,7 +414,7 @@ async fn an_informer_that_has_failed_for_longer_than_a_minute_is_not_ready_and_s
         running.clock.now()
     );
     script.failed(ErrorKind::Other, "failed");
-    // A list between two failures shows no change.
+    // A list between two failures does not prove that the watch works.
     script.list([(thing("a", 1), "A")]);
     script.failed(ErrorKind::Other, "failed again");
     for (passes, expected) in [(59, Ok(())), (2, Err(why.clone()))] {

@@ -24,7 +24,7 @@ use testkit::embedded::{Fault, FaultRule, NODES, RecordedRequest, RequestVerb, S
 
 use crate::thing::{Running, Thing, clock};
 
-/// Its value is how many taints it has.
+/// The number of taints is the value of the thing.
 #[derive(Clone, Deserialize)]
 struct NodeWire {
     #[serde(default)]
@@ -112,13 +112,13 @@ fn taint(server: &Server, name: &str, taints: usize) {
         .unwrap();
 }
 
-/// A verb, and whether it is all that there is.
+/// Verb, and whether the request lists all objects.
 const STREAM: (RequestVerb, bool) = (RequestVerb::Watch, true);
 const PAGE: (RequestVerb, bool) = (RequestVerb::List, true);
 const WATCH: (RequestVerb, bool) = (RequestVerb::Watch, false);
 
 impl World {
-    /// Two nodes come in pages; then the watch cannot go on from where it was.
+    /// Two nodes come in pages; then the watch cannot resume.
     async fn is_listed_in_pages_and_then_anew(&self) {
         self.running.clock.sleep(Duration::from_mins(1)).await;
         assert_eq!(self.running.held(), ["n0=0", "n1=1"]);
@@ -131,7 +131,7 @@ impl World {
         assert_eq!(self.running.held(), ["n0=3", "n1=1"]);
     }
 
-    /// After a 410, and whatever comes of what is asked first, these requests lead to a watch.
+    /// After a 410, and after any failure of earlier attempts, these requests lead to a watch.
     async fn is_listed_anew_by(&self, expected: &[(RequestVerb, bool)]) {
         let before = self.verbs().len();
         self.server.down();
@@ -152,7 +152,7 @@ impl World {
         asked.map(|(verb, lists, _)| (verb, lists)).collect()
     }
 
-    /// Verb, whether it is all that there is, and whether protobuf was asked for.
+    /// Verb, whether the request lists all objects, and whether it accepts protobuf.
     fn asked(&self) -> Vec<(RequestVerb, bool, bool)> {
         let requests = self.server.requests();
         let asked = requests
@@ -183,7 +183,7 @@ async fn a_streaming_list_and_then_a_watch_feed_the_store(
     assert_eq!(world.asked(), asked);
 }
 
-/// As behind a proxy that knows JSON only.
+/// As behind a proxy that supports JSON only.
 #[tokio::test(start_paused = true)]
 async fn an_answer_in_json_is_read_whatever_was_asked_for() {
     let world = start(with_nodes(2).without_protobuf(), Encoding::Protobuf);
@@ -251,8 +251,8 @@ async fn a_410_leads_to_a_new_stream_and_the_missed_is_told(#[case] encoding: En
     assert_eq!(world.running.last_error(), None);
 }
 
-/// kube-apiserver ends streams in good order when it shuts down or the reader is slow; a server that does not know the
-/// parameter serves it as any watch.
+/// kube-apiserver ends streams cleanly when it shuts down or the reader is slow; a server that does not know the
+/// parameter serves an ordinary watch.
 #[rstest]
 #[case::one_that_tells_nothing(Fault::WatchSilent)]
 #[case::one_that_ends(Fault::WatchEnds)]
@@ -262,7 +262,7 @@ async fn a_stream_that_does_not_end_what_there_is_costs_streams_for_good_only_tw
 ) {
     let server = with_nodes(2);
     let is_stream = |request: &RecordedRequest| request.lists() && request.verb == RequestVerb::Watch;
-    // The third is complete.
+    // The third stream is complete.
     server.fail(FaultRule::new(fault.clone()).matching(is_stream).times(1));
     let world = start(server, Encoding::Protobuf);
     world.running.clock.sleep(Duration::from_mins(1)).await;
@@ -277,7 +277,7 @@ async fn a_stream_that_does_not_end_what_there_is_costs_streams_for_good_only_tw
 
 type Answer = http::Response<UnsyncBoxBody<Bytes, io::Error>>;
 
-/// A client of `server` whose streams `answer` answers, unless it leaves that to the server.
+/// A client of `server` whose streams come from `answer`, or from the server if `answer` returns `None`.
 fn over(server: &Server, answer: impl Fn() -> Option<Answer> + Send + Sync + 'static) -> Client {
     let (client, answer) = (server.client(), Arc::new(answer));
     let service = tower::service_fn(move |request: http::Request<Body>| {
@@ -295,7 +295,7 @@ fn over(server: &Server, answer: impl Fn() -> Option<Answer> + Send + Sync + 'st
     Client::new(service, "default")
 }
 
-/// A client of `server`, whose first stream breaks before it has told anything; the server does not see that one.
+/// A client of `server` whose first stream breaks before the first event, without reaching the server.
 fn breaking_once(server: &Server, kind: io::ErrorKind) -> Client {
     let whole = AtomicBool::new(true);
     over(server, move || {
@@ -305,7 +305,7 @@ fn breaking_once(server: &Server, kind: io::ErrorKind) -> Client {
     })
 }
 
-/// As kube-apiserver does with an etcd that tells no progress: it serves pages and watches.
+/// As kube-apiserver with an etcd without progress notifications: it serves pages and watches.
 #[rstest]
 #[case::each_ends_with_an_error(200, json!({ "type": "ERROR", "object": failure(500) }))]
 #[case::each_is_too_late(200, json!({ "type": "ERROR", "object": failure(504) }))]
@@ -326,7 +326,7 @@ async fn where_every_stream_fails_lists_come_in_pages(#[case] code: u16, #[case]
     assert_eq!(world.verbs(), [PAGE, WATCH, WATCH, PAGE, WATCH]);
 }
 
-/// Without the end of a line it grows in memory for as long as it comes.
+/// A line without end must not fill the memory.
 #[tokio::test(start_paused = true)]
 async fn an_event_in_json_has_an_end_too() {
     let server = with_nodes(1);
@@ -346,7 +346,7 @@ fn failure(code: u16) -> Value {
     json!({ "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": code, "message": "not now" })
 }
 
-/// As where the API server is started anew meanwhile.
+/// As if the API server restarted meanwhile.
 #[rstest]
 #[case::cut_off(io::ErrorKind::UnexpectedEof)]
 #[case::reset(io::ErrorKind::ConnectionReset)]

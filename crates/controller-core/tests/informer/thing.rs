@@ -1,4 +1,4 @@
-//! A small kind, an informer for it, and a handler that writes down what it is told.
+//! A small kind, an informer for it, and a handler that records its changes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +50,7 @@ impl View for Thing {
     fn index(&self, out: &mut Vec<By>) {
         out.push(By::Node(Arc::clone(&self.node)));
         out.push(By::Value(self.value));
-        // Twice, as an object does that has two owner references to one owner.
+        // Twice, as for an object with two owner references to one owner.
         out.push(By::Node(Arc::clone(&self.node)));
     }
 }
@@ -91,7 +91,7 @@ pub(crate) fn key(name: &str) -> ObjectKey {
     ObjectKey::namespaced("ns", name)
 }
 
-/// What the handler was told: `+ns/a=1`, `~ns/a=1>2`, `-ns/a=2`, and `synced` after the first list.
+/// Changes that the handler received: `+ns/a=1`, `~ns/a=1>2`, `-ns/a=2`, and `synced` after the first list.
 #[derive(Clone, Default)]
 pub(crate) struct Told(Arc<Mutex<Heard>>);
 
@@ -103,7 +103,7 @@ pub(crate) struct Heard {
 }
 
 impl Told {
-    /// What was told since the last call.
+    /// Changes since the last call.
     pub(crate) fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.0.lock().lines)
     }
@@ -145,7 +145,7 @@ fn line(change: &Change<'_, Thing>, store: &Store<Thing>) -> String {
         }
         Change::Deleted(last) => {
             let other = held(last);
-            // Told before it was gone.
+            // The store no longer holds the object when the handler receives its deletion.
             assert!(other.is_none_or(|other| !Arc::ptr_eq(&other, last)));
             format!("-{}={}", last.key, last.value)
         }
@@ -183,7 +183,6 @@ impl Running {
         }
     }
 
-    /// The store of its handler.
     pub(crate) fn store(&self) -> MappedMutexGuard<'_, Store<Thing>> {
         MutexGuard::map(self.told.0.lock(), |heard| &mut heard.store)
     }
@@ -194,7 +193,7 @@ impl Running {
         state.wait_for(|state| state.synced).await.unwrap();
     }
 
-    /// Lets everything happen that can happen without time.
+    /// Lets everything happen that needs no time.
     pub(crate) async fn settle(&self) {
         self.clock.sleep(Duration::from_millis(1)).await;
     }

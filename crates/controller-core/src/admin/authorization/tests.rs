@@ -8,7 +8,6 @@ const fn at(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// The address of a pod.
 fn pod(number: u16) -> IpAddr {
     Ipv4Addr::from_bits(0x0a00_0000 + u32::from(number)).into()
 }
@@ -77,7 +76,7 @@ fn made_up_tokens_are_asked_about_ten_times_and_then_once_a_second() {
     assert_eq!(asked(2_000..3_000, at(4)), 3);
 }
 
-/// Each second the scraper sends another token, which is at first as unknown as the made-up ones.
+/// Each second the scraper sends a new token, which at first is as unknown as the made-up ones.
 #[test]
 fn a_flood_of_made_up_tokens_neither_grows_nor_keeps_a_scraper_out() {
     let mut decisions = Decisions::default();

@@ -16,7 +16,7 @@ use super::*;
 use crate::shutdown::{self, Trigger};
 use crate::tasks::TaskSet;
 
-/// Ten a second, a hundred at once.
+/// Ten events a second, a hundred at once.
 const LIMITS: Limits = Limits {
     qps: 10.0,
     burst: 100,
@@ -34,7 +34,7 @@ struct Seen {
 
 type Answer = Box<dyn Fn(&Seen) -> (u16, Value) + Send + Sync>;
 
-/// A recorder, its sender, and an API server that answers as the test wants and records its requests.
+/// A recorder, its sender, and an API server that records requests and answers as the test says.
 struct Bench {
     recorder: Recorder,
     clock: Clock,
@@ -78,13 +78,13 @@ impl Bench {
         *self.answer.lock() = Box::new(answer);
     }
 
-    /// Lets `seconds` pass; returns the requests of that time.
+    /// Advances time by `seconds`; returns the requests in that time.
     async fn after(&self, seconds: u64) -> Vec<Seen> {
         self.clock.sleep(Duration::from_secs(seconds)).await;
         std::mem::take(&mut *self.seen.lock())
     }
 
-    /// [`after`](Self::after) in short: `POST` or `PATCH`, and the count of the series.
+    /// [`after`](Self::after) as text: `POST` or `PATCH`, and the count of the series.
     async fn counts_after(&self, seconds: u64) -> Vec<String> {
         let seen = self.after(seconds).await;
         seen.iter()
@@ -92,7 +92,7 @@ impl Bench {
             .collect()
     }
 
-    /// Number of events given up, for any reason.
+    /// Number of dropped events, for any reason.
     fn dropped(&self) -> u64 {
         let reasons = Dropped::ALL.map(|reason| self.dropped.dropped.with_label_values(&[reason.as_str()]));
         reasons.iter().map(prometheus::IntCounter::get).sum()
@@ -155,7 +155,7 @@ fn on_job(note: &str) -> Event {
     }
 }
 
-/// An event on an object that no other event is on.
+/// An event for an object with no other event.
 fn on_job_number(number: usize) -> Event {
     let mut event = on_job("note");
     event.regarding.key.name = format!("job-{number}").into();

@@ -1,4 +1,4 @@
-//! The rate at which events are sent, and what becomes of those that cannot be.
+//! The rate at which events are sent, and the fate of those that cannot be sent.
 
 use super::*;
 

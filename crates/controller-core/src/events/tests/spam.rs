@@ -1,4 +1,4 @@
-//! The limit of events per object.
+//! The limit of events for each object.
 
 use super::super::series::{Ledger, OBJECT_LIMIT};
 use super::*;
@@ -31,7 +31,7 @@ async fn one_object_gets_25_events_and_then_one_in_five_minutes() {
     assert_eq!(too_many_of_object(&bench), 975 + 1_196);
 }
 
-/// Repeats count nevertheless.
+/// Suppressed repeats still count.
 #[tokio::test(start_paused = true)]
 async fn a_series_of_an_object_that_had_25_requests_is_written_once_in_five_minutes() {
     let bench = Bench::new();

@@ -85,7 +85,7 @@ fn a_bad_object_in_protobuf_has_the_name_that_is_readable() {
     assert_skipped(Lenient::read_protobuf(bad), "");
 }
 
-/// Texts of a map, a list and a pointer, with a byte that is no UTF-8.
+/// Texts in a map, a list and a pointer, with a byte that is not UTF-8.
 #[derive(Clone, Deserialize)]
 struct Texts {
     metadata: BTreeMap<String, BTreeMap<String, String>>,

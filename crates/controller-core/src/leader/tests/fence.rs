@@ -19,7 +19,7 @@ const fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Terms, and the time at which they were made.
+/// Terms, and the time of their creation.
 fn terms() -> (Clock, Terms, Instant) {
     let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
     let start = clock.instant();

@@ -40,7 +40,7 @@ fn held_by(holder: &str) -> Record {
     }
 }
 
-/// The record that we write when we become the holder.
+/// The record that we write when we take the Lease.
 fn ours(transitions: i32) -> Record {
     Record {
         holder_identity: Some("us".to_owned()),
@@ -59,12 +59,12 @@ fn config() -> ElectionConfig {
     defaults("us")
 }
 
-/// What is known after one read of `record`.
+/// Observation after one read of `record`.
 fn first_look(record: Option<Record>, at: Instant) -> Observed {
     Observed::next(None, record.map(lease), at, &config())
 }
 
-/// What a standby does `after` its first read of `record`.
+/// Decision of a standby, `after` its first read of `record`.
 fn standby(record: Option<Record>, after: Duration) -> Said {
     let at = start();
     let seen = first_look(record, at);
@@ -158,7 +158,7 @@ fn the_wall_clocks_of_others_do_not_matter() {
     }
 }
 
-/// What this role decides at `now`, after reading these records at these times.
+/// Decision of this role at `now`, after reading these records at these times.
 fn after(looks: &[(Option<Record>, u64)], role: Role, now: u64) -> Said {
     let at = start();
     let mut seen = None;
@@ -362,7 +362,7 @@ proptest! {
         }
     }
 
-    /// The waiting replica's half of the safety argument.
+    /// The safety argument, for the waiting replica.
     #[test]
     fn nobody_takes_a_held_lease_before_its_duration_is_over(
         record in any_record().prop_filter("held by another", |r| r.holder().is_some_and(|h| h != "us")),

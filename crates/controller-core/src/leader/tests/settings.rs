@@ -1,4 +1,4 @@
-//! The settings of the tests.
+//! Settings for the tests.
 
 use std::time::Duration;
 

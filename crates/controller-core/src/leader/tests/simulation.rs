@@ -32,12 +32,12 @@ struct Luck {
 #[derive(Clone, Debug)]
 struct Outside {
     labels: Vec<u64>,
-    /// Takes effect once both replicas have seen the Lease: a replica that has not cannot know that it was held. For
-    /// the same reason there is only one deletion: a replica that is cut off may miss the Lease made anew.
+    /// Takes effect once both replicas have seen the Lease: a replica that has not seen it cannot know that it was
+    /// held. For the same reason there is only one deletion: a replica that is cut off may miss the new Lease.
     deletion: Option<u64>,
 }
 
-/// Faults last two minutes; four more show who leads then.
+/// Faults last two minutes; four more minutes show who leads then.
 const END_MS: u64 = 360_000;
 const STEP_MS: u64 = 20;
 

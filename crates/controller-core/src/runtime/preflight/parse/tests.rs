@@ -34,7 +34,7 @@ const PDB: Fields = Fields {
     fields: &["f:status"],
 };
 
-/// An object created at 10:00, with one entry of 11:00.
+/// An object created at 10:00 whose managedFields have one entry from 11:00.
 fn owned(manager: &str, subresource: &str, fields: &Value) -> Value {
     json!({"metadata": {
         "name": "a", "creationTimestamp": "2026-01-01T10:00:00Z",
