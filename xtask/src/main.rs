@@ -1,5 +1,6 @@
-//! The project's chores, as `cargo xtask <subcommand>`; one file each. What takes long to compile is in the crate
-//! `chores`, which is built when it is asked for.
+//! The project's chores, as `cargo xtask <subcommand>`, one file each. Chores that take long to compile are in the
+//! crate
+//! `chores`, which is built on demand.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -64,7 +65,7 @@ enum Chore {
 
 /// For the crate `chores`.
 #[derive(clap::Args)]
-// `--help` is its to answer.
+// The chore itself answers `--help`.
 #[command(disable_help_flag = true)]
 struct Passed {
     /// `--help` lists them
@@ -91,18 +92,18 @@ fn main() -> ExitCode {
     })
 }
 
-/// Builds the crate `chores` and has it do this one.
+/// Builds the crate `chores` and runs this chore in it.
 fn pass_on(chore: &str, passed: &Passed) -> anyhow::Result<()> {
     command::run(command::chore(chore).args(&passed.args))
 }
 
-/// The same for what Helm renders.
+/// As [`pass_on`], with Helm to render the charts.
 fn manifests(passed: &Passed) -> anyhow::Result<()> {
     let helm = helm::find()?;
     command::run(command::chore("manifests").env("HELM", helm).args(&passed.args))
 }
 
-/// The same; a dry run installs what it releases.
+/// As [`pass_on`]; a dry run also installs its release.
 fn release(passed: &Passed) -> anyhow::Result<()> {
     let mut release = command::chore("release");
     if passed.args.iter().any(|arg| arg == "--dry-run") {

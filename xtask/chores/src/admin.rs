@@ -1,11 +1,11 @@
-//! The admin server of a controller that runs beside us.
+//! The admin server of a controller that runs next to us.
 
 use anyhow::{Result, bail};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// Where it listens, as the controller's log tells it.
+/// Address of the admin server, from the controller's log.
 pub(crate) fn address(log: &str) -> Option<String> {
     let mut lines = log
         .lines()
@@ -13,10 +13,10 @@ pub(crate) fn address(log: &str) -> Option<String> {
     lines.find_map(|line| line["address"].as_str().map(str::to_owned))
 }
 
-/// The body of its answer; an error unless that is a 200.
+/// Body of the answer; an error unless the status is 200.
 pub(crate) async fn get(address: &str, path: &str) -> Result<String> {
     let mut stream = TcpStream::connect(address).await?;
-    // In HTTP/1.0 the answer ends where the connection does.
+    // In HTTP/1.0 the answer ends with the connection.
     let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut answer = String::new();

@@ -1,4 +1,4 @@
-//! The chores that need the controllers, a cluster or a large library. `cargo xtask <subcommand>` starts them.
+//! Chores that need the controllers, a cluster or a large library. `cargo xtask <subcommand>` starts them.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,

@@ -1,4 +1,4 @@
-//! What the manifests say of the controllers.
+//! The controllers, from their manifests.
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -6,23 +6,23 @@ use serde::Deserialize;
 use xtask::CONTROLLERS;
 use xtask::command::{self, cargo};
 
-/// A controller, as its manifest describes it.
+/// A controller, from its manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) struct Package {
-    /// Of its crate, binary, image, chart and tags.
+    /// Name of crate, binary, image, chart and tags.
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) description: String,
     pub(crate) license: String,
 }
 
-/// What `cargo metadata` answers.
+/// Output of `cargo metadata`.
 #[derive(Deserialize)]
 struct Workspace {
     packages: Vec<serde_json::Value>,
 }
 
-/// The controllers of the workspace, by name.
+/// The controllers of the workspace, sorted by name.
 pub(crate) fn controllers() -> Result<Vec<Package>> {
     let mut metadata = cargo(["metadata", "--no-deps", "--format-version=1", "--locked"]);
     let workspace: Workspace =
@@ -42,7 +42,7 @@ pub(crate) fn controllers() -> Result<Vec<Package>> {
     Ok(found)
 }
 
-/// Those that are `named`; all where none is.
+/// The controllers in `named`; all if empty.
 pub(crate) fn select(named: &[String]) -> Result<Vec<Package>> {
     let all = controllers()?;
     if named.is_empty() {
@@ -51,7 +51,7 @@ pub(crate) fn select(named: &[String]) -> Result<Vec<Package>> {
     named.iter().map(|name| find(&all, name).cloned()).collect()
 }
 
-/// The one of this name.
+/// The controller of this name.
 pub(crate) fn find<'a>(all: &'a [Package], name: &str) -> Result<&'a Package> {
     let Some(package) = all.iter().find(|package| package.name == name) else {
         let names: Vec<_> = all.iter().map(|package| package.name.as_str()).collect();

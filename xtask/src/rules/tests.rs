@@ -1,6 +1,6 @@
 use super::*;
 
-/// A controller without a book would never be asked for its rules.
+/// The rules of a controller without a book would never be checked.
 #[test]
 fn every_controller_has_a_book() {
     let [core, controllers @ ..] = BOOKS.map(|book| book.package);

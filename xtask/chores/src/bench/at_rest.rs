@@ -1,5 +1,4 @@
-//! A large cluster of which nothing is to be done: what it takes to read it, and to read it again after the API server
-//! was started anew.
+//! A large cluster without work: the cost to read it, and to read it again after a restart of the API server.
 
 use std::time::Duration;
 
@@ -12,15 +11,15 @@ use super::{Turns, disruption, now, resourceclaim, seed, taint_eviction};
 
 const NODES: usize = 5_000;
 const BUDGETS: usize = 2_000;
-/// What reading the first thousand objects costs, at least.
+/// Minimum cost to read the first thousand objects.
 const BEGUN: Duration = Duration::from_millis(100);
-/// Longer than a client waits between two tries to connect.
+/// Longer than a client's backoff between two connections.
 const QUIET_AFTER_CUT: Duration = Duration::from_secs(20);
 
-/// Those of our controllers that watch all pods.
+/// Controllers that watch all pods.
 const ALL: [&Sides; 3] = [&taint_eviction::SIDES, &disruption::SIDES, &resourceclaim::SIDES];
 
-/// Each controller until it has read the cluster, and disruption until its 2,000 budgets have their statuses.
+/// Runs each controller until it has read the cluster, and disruption until its 2,000 budgets have their statuses.
 pub(super) async fn run(turns: &Turns, pods: usize) -> anyhow::Result<()> {
     let (mut site, budgets) = site(turns, pods).await?;
     let mut bars = Bars::default();
@@ -53,7 +52,7 @@ pub(super) async fn run(turns: &Turns, pods: usize) -> anyhow::Result<()> {
     bars.verdict()
 }
 
-/// All watches are cut at once, and nothing that was seen before is still served: how long until each is at rest again.
+/// Cuts all watches at once, with no older version left to serve, and measures how long each takes to be at rest again.
 pub(super) async fn relist_storm(turns: &Turns, pods: usize) -> anyhow::Result<()> {
     let (mut site, budgets) = site(turns, pods).await?;
     site.control_plane.store("poddisruptionbudgets", &budgets).await?;
@@ -83,7 +82,7 @@ pub(super) async fn relist_storm(turns: &Turns, pods: usize) -> anyhow::Result<(
     bars.verdict()
 }
 
-/// The cluster, and the budgets of its pods as they are written into etcd before each run.
+/// The cluster, and the budgets of its pods for etcd before each run.
 async fn site(turns: &Turns, pods: usize) -> anyhow::Result<(Site, Vec<Value>)> {
     let site = Site::new(&taint_eviction::SIDES, turns).await?;
     seed::cluster(&site.control_plane, NODES, pods, |_| false).await?;

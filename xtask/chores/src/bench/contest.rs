@@ -1,4 +1,4 @@
-//! Ours, kube-controller-manager and the floor take turns at the same work.
+//! Our controller, kube-controller-manager and the floor take turns at the same work.
 
 use std::collections::BTreeSet;
 use std::fmt::Debug;
@@ -18,38 +18,38 @@ use super::figures::{Figures, Results};
 use super::server::{Load, Meter};
 use super::{Turns, now};
 
-/// How many requests a plain client has under way.
+/// Concurrent requests of a plain client.
 pub(super) const IN_FLIGHT: usize = 16;
-/// After the work, before memory is read.
+/// Pause between the work and the reading of memory.
 const REST: Duration = Duration::from_secs(10);
-/// A process that hardly worked for so long has done what it had to.
+/// A process that has been nearly idle for this long is done.
 const QUIET: Duration = Duration::from_secs(5);
-/// How long a process may take to come to rest.
+/// Time limit for a process to come to rest.
 const QUIET_WITHIN: Duration = Duration::from_mins(5);
 
-/// Who is compared with whom.
+/// The two sides to compare.
 pub(super) struct Sides {
-    /// The name of our binary.
+    /// Name of our binary.
     pub(super) ours: &'static str,
-    /// Its flags; its requests are without limit in any case.
+    /// Flags of our binary, in addition to unlimited requests.
     pub(super) our_flags: &'static [&'static str],
     pub(super) theirs: &'static [&'static str],
     pub(super) their_flags: &'static [&'static str],
 }
 
-/// No work of a row takes so long.
+/// Time limit for the work of a row.
 const GIVEN_UP_AFTER: Duration = Duration::from_mins(4);
 
-/// Whose turn it is, beside the floor.
+/// The process whose turn it is, apart from the floor.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Who {
     Ours,
-    /// Ours of another version.
+    /// Our binary of another version.
     Before,
     Theirs,
 }
 
-/// A cluster, and both sides.
+/// A cluster and both sides.
 pub(super) struct Site {
     pub(super) control_plane: ControlPlane,
     sides: &'static Sides,
@@ -63,10 +63,10 @@ pub(super) trait Row {
 
     async fn reset(&self) -> anyhow::Result<()>;
 
-    /// Does the work as a plain client, [`IN_FLIGHT`] requests at a time.
+    /// Does the work as a plain client, with [`IN_FLIGHT`] requests at a time.
     async fn floor(&self) -> anyhow::Result<()>;
 
-    /// Has a process do the work; with the time that it took, and its memory after it.
+    /// Has a process do the work; returns its time, and its memory afterwards.
     async fn measure(&self, start: impl FnOnce() -> anyhow::Result<Process>) -> anyhow::Result<Figures>;
 }
 
@@ -88,7 +88,7 @@ impl Site {
         })
     }
 
-    /// The same cluster, for others.
+    /// The same cluster for other sides.
     pub(super) fn with(self, sides: &'static Sides) -> anyhow::Result<Self> {
         let binary = xtask::command::release_binary(sides.ours)?;
         Ok(Self {
@@ -102,7 +102,7 @@ impl Site {
         self.control_plane.client()
     }
 
-    /// Starts a process of theirs or ours.
+    /// Starts a process of either side.
     pub(super) fn start(&self, who: Who) -> anyhow::Result<Process> {
         let our_flags = [&["--kube-api-qps=0"], self.sides.our_flags].concat();
         match who {
@@ -120,7 +120,7 @@ impl Site {
         }
     }
 
-    /// Starts our binary as a user does, without flags.
+    /// Starts our binary without flags, as a user does.
     pub(super) fn plain(&self) -> anyhow::Result<Process> {
         self.ours(&self.binary, &[])
     }
@@ -131,17 +131,17 @@ impl Site {
         Ok(Process::spawn(binary, &[&all, flags].concat(), &[])?)
     }
 
-    /// How many bytes our binary has.
+    /// Size of our binary in bytes.
     pub(super) fn size(&self) -> anyhow::Result<u64> {
         Ok(std::fs::metadata(&self.binary)?.len())
     }
 
-    /// Prints what came of a row.
+    /// Prints the results of a row.
     pub(super) fn print(&self, title: &str, results: &Results) {
         results.print(title, self.sides.ours);
     }
 
-    /// Each side `runs` times, in turns, where there is no floor.
+    /// Runs each side `runs` times, alternating, without a floor.
     pub(super) async fn alternate(
         &mut self,
         turns: &Turns,
@@ -165,7 +165,7 @@ impl Site {
     }
 }
 
-/// Each side `runs` times, in turns.
+/// Runs each side `runs` times, alternating.
 pub(super) async fn alternate(row: &impl Row, turns: &Turns) -> anyhow::Result<Results> {
     let site = row.site();
     let mut results = Results::default();
@@ -189,8 +189,8 @@ pub(super) async fn alternate(row: &impl Row, turns: &Turns) -> anyhow::Result<R
     Ok(results)
 }
 
-/// Sets `work` going and waits until `count` objects are as `done` has them, as told by a watch: lists would load
-/// the server. What `work` returned, the whole time and that until half of them were.
+/// Starts `work` and waits until a watch has shown `count` objects that satisfy `done`; lists would load the server.
+/// Returns the result of `work`, the whole time, and the time for half of the objects.
 pub(super) async fn watched<K, T>(
     api: &Api<K>,
     count: usize,
@@ -242,7 +242,7 @@ where
     Ok((outcome, took, half))
 }
 
-/// Whether a change is a delete: finalizers and grace periods may keep the object.
+/// True if a change is a delete, even if finalizers or grace periods keep the object.
 pub(super) fn deletes<K>(change: &WatchEvent<PartialObjectMeta<K>>) -> bool {
     match change {
         WatchEvent::Modified(object) => object.metadata.deletion_timestamp.is_some(),
@@ -251,7 +251,7 @@ pub(super) fn deletes<K>(change: &WatchEvent<PartialObjectMeta<K>>) -> bool {
     }
 }
 
-/// Sends `request` for each of `items`, [`IN_FLIGHT`] at a time.
+/// Calls `request` for each of `items`, [`IN_FLIGHT`] at a time.
 pub(super) async fn send<T>(
     items: impl IntoIterator<Item = T>,
     request: impl AsyncFn(T) -> anyhow::Result<()>,
@@ -263,7 +263,7 @@ pub(super) async fn send<T>(
         .await
 }
 
-/// Lets `process` rest, reads what it uses, and ends it.
+/// Lets `process` rest, reads its usage, and ends it.
 pub(super) async fn finish(mut process: Process, took: Duration, half: Duration) -> anyhow::Result<Figures> {
     rest().await?;
     let usage = process.usage()?;
@@ -277,12 +277,12 @@ pub(super) async fn finish(mut process: Process, took: Duration, half: Duration)
     })
 }
 
-/// Waits until `process` has read the cluster and waits itself; when it began to.
+/// Waits until `process` has read the cluster and is idle; returns when it became idle.
 pub(super) async fn until_quiet(process: &Process) -> anyhow::Result<Instant> {
     until_quiet_after(process, Duration::ZERO, QUIET).await
 }
 
-/// Waits until `process` has used so much CPU time and has rested for `quiet`; when it began to rest.
+/// Waits until `process` has used this much CPU time and has been idle for `quiet`; returns when it became idle.
 pub(super) async fn until_quiet_after(
     process: &Process,
     used: Duration,
@@ -294,7 +294,7 @@ pub(super) async fn until_quiet_after(
             Ok(usage) => usage.cpu,
             Err(error) => return Some(Err(error)),
         };
-        // A twentieth of a core is what timers cost.
+        // Timers alone use up to a twentieth of a core.
         if cpu < used || cpu.saturating_sub(seen.1) * 20 > quiet {
             seen = (now(), cpu);
         }
@@ -304,7 +304,7 @@ pub(super) async fn until_quiet_after(
     Ok(seen.0)
 }
 
-/// Waits so that memory settles.
+/// Waits for memory to settle.
 pub(super) async fn rest() -> anyhow::Result<()> {
     let began = now();
     Ok(eventually(REST * 2, "memory has settled", async || {
@@ -313,7 +313,7 @@ pub(super) async fn rest() -> anyhow::Result<()> {
     .await?)
 }
 
-/// What names an object among those of its kind: its name and its uid.
+/// Name and uid, which identify an object of a kind.
 pub(super) fn identity(object: &Value) -> anyhow::Result<(&str, &str)> {
     Ok((text(object, "name")?, text(object, "uid")?))
 }
@@ -323,14 +323,14 @@ pub(super) fn text<'a>(object: &'a Value, field: &str) -> anyhow::Result<&'a str
     value.with_context(|| format!("an object has no {field}"))
 }
 
-/// `object` as it is in etcd.
+/// `object` as stored in etcd.
 pub(super) fn stored(object: &impl Serialize) -> anyhow::Result<Value> {
     let mut object = serde_json::to_value(object)?;
     object["metadata"]["resourceVersion"].take();
     Ok(object)
 }
 
-/// `form` under the name `kind-NUMBER` and with a uid of its own: no two objects of a cluster have one.
+/// A copy of `form` with the name `kind-NUMBER` and a unique uid.
 pub(super) fn copy(form: &Value, kind: &str, number: usize) -> Value {
     let mut object = form.clone();
     let group = kind.len();
@@ -343,7 +343,7 @@ pub(super) fn name(kind: &str, number: usize) -> String {
     format!("{kind}-{number:05}")
 }
 
-/// Makes an object from its JSON; what the API server made of it.
+/// Creates an object from JSON; returns the API server's version of it.
 pub(super) async fn create<K>(api: &Api<K>, object: Value) -> anyhow::Result<K>
 where
     K: Clone + Debug + DeserializeOwned + Serialize,

@@ -24,7 +24,7 @@ pub(super) const SIDES: Sides = Sides {
     theirs: &["disruption-controller"],
     their_flags: &[],
 };
-/// As seeded: pods come in `ReplicaSets` of so many, and those in turns to so many namespaces.
+/// As seeded: `REPLICAS` pods per `ReplicaSet`, and `ReplicaSets` in turn over `NAMESPACES` namespaces.
 const REPLICAS: usize = 20;
 const NAMESPACES: usize = 50;
 
@@ -37,7 +37,7 @@ const PODS: usize = 20_000;
 const BUDGETS: usize = 200;
 /// Fifteen pods of each budget.
 const CHANGES: u32 = 3_000;
-/// The healthy pods of each budget before and after.
+/// Healthy pods of each budget before and after.
 const HEALTHY: [i32; 2] = [100, 85];
 /// The namespace of all pods.
 const CROWD: &str = "seed-0";
@@ -45,18 +45,18 @@ const CROWD: &str = "seed-0";
 struct Fresh {
     site: Site,
     pdbs: Api<PodDisruptionBudget>,
-    /// What is written into etcd before each run.
+    /// Budgets for etcd before each run.
     stored: Vec<Value>,
 }
 
 struct Crowd {
     pods: Api<Pod>,
     pdbs: Api<PodDisruptionBudget>,
-    /// The names of the pods that turn unready.
+    /// Names of the pods that turn unready.
     changing: Vec<String>,
 }
 
-/// Time, memory and CPU time until all statuses are there.
+/// Measures time, memory and CPU time until all statuses are written.
 pub(super) async fn start(turns: &Turns) -> anyhow::Result<()> {
     let site = Site::new(&SIDES, turns).await?;
     let control_plane = &site.control_plane;
@@ -80,7 +80,7 @@ pub(super) async fn start(turns: &Turns) -> anyhow::Result<()> {
     bars.verdict()
 }
 
-/// CPU time a change, and the time from the last change until all statuses are right.
+/// Measures CPU time per change, and the time from the last change until all statuses are right.
 pub(super) async fn burst(turns: &Turns) -> anyhow::Result<()> {
     let mut site = Site::new(&SIDES, turns).await?;
     let control_plane = &site.control_plane;
@@ -165,7 +165,7 @@ impl Row for Fresh {
 }
 
 impl Crowd {
-    /// Has a process that knows the pods follow the changes.
+    /// Measures a process that knows the pods while they change.
     async fn measure(&self, process: Process) -> anyhow::Result<Figures> {
         self.follow(HEALTHY[0], async || self.set_ready(true).await)
             .await?;
@@ -190,7 +190,7 @@ impl Crowd {
         .await
     }
 
-    /// Makes changes, and waits until every budget has so many `healthy` pods: how long that took after the last one.
+    /// Makes changes and waits until every budget has `healthy` pods; returns the time since the last change.
     async fn follow(
         &self,
         healthy: i32,
@@ -233,7 +233,7 @@ impl Crowd {
     }
 }
 
-/// Stores the `ReplicaSets` of the pods that a cluster was seeded with; so many budgets that share them, with no status yet.
+/// Stores the `ReplicaSets` of the seeded pods; returns `budgets` that share the pods, without a status.
 pub(super) async fn budgets(
     control_plane: &ControlPlane,
     pods: usize,
@@ -247,7 +247,7 @@ pub(super) async fn budgets(
     Ok((0..budgets).map(of_sets).collect())
 }
 
-/// The ReplicaSet of this number, as the seeded pods name it, as the API server stores it.
+/// The ReplicaSet of this number, named as by the seeded pods, as stored by the API server.
 fn replica_set(namespace: &str, number: usize) -> Value {
     let labels = json!({"app.kubernetes.io/name": format!("app-{number}")});
     json!({
@@ -273,7 +273,7 @@ fn replica_set(namespace: &str, number: usize) -> Value {
     })
 }
 
-/// A new budget of the pods of some `ReplicaSets`, as the API server stores it.
+/// A new budget for the pods of these `ReplicaSets`, as stored by the API server.
 fn budget(namespace: &str, number: usize, sets: impl Iterator<Item = usize>) -> Value {
     let apps: Vec<String> = sets.map(|set| format!("app-{set}")).collect();
     json!({

@@ -1,4 +1,4 @@
-//! What was measured, as a table, and against the bars.
+//! Results of the benches, as a table and against the bars.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use testkit::real::ProcessUsage;
 use super::contest::Who;
 use super::server::Load;
 
-/// One run of one side.
+/// One run by one side.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Figures {
-    /// Until all was done.
+    /// Time until all work was done.
     pub(super) took: Duration,
-    /// Until half of it was.
+    /// Time until half of the work was done.
     pub(super) half: Duration,
-    /// Nothing for the floor, which runs in this process.
+    /// `None` for the floor, which runs in this process.
     pub(super) usage: Option<ProcessUsage>,
     pub(super) server: Load,
 }
@@ -24,7 +24,7 @@ pub(super) struct Figures {
 pub(super) struct Results {
     pub(super) floor: Vec<Figures>,
     pub(super) ours: Vec<Figures>,
-    /// Ours of another version, if asked for.
+    /// Our binaries of another version, if requested.
     pub(super) before: Vec<Figures>,
     pub(super) theirs: Vec<Figures>,
 }
@@ -43,7 +43,7 @@ impl Figures {
         }
     }
 
-    /// Less the CPU time that the process had used when the run began.
+    /// Subtracts the CPU time that the process had used before the run.
     pub(super) fn without_cpu(self, before: Duration) -> Self {
         let usage = self.usage.map(|usage| ProcessUsage {
             cpu: usage.cpu.saturating_sub(before),
@@ -113,21 +113,21 @@ impl Results {
         bars.judge(&format!("at most {factor} × floor"), ratio <= factor);
     }
 
-    /// Our resident memory is at most so many MiB.
+    /// Our resident memory is at most `mib` MiB.
     pub(super) fn within_memory(&self, mib: u64, bars: &mut Bars) {
         let rss = usage(&self.ours, |usage| usage.rss);
         let met = rss.is_some_and(|rss| rss <= mib << 20);
         bars.judge(&format!("at most {mib} MiB of RSS"), met);
     }
 
-    /// Our CPU time is at most so many seconds.
+    /// Our CPU time is at most `seconds`.
     pub(super) fn within_cpu(&self, seconds: f64, bars: &mut Bars) {
         let cpu = usage(&self.ours, |usage| usage.cpu);
         let met = cpu.is_some_and(|cpu| cpu.as_secs_f64() <= seconds);
         bars.judge(&format!("at most {seconds} s of CPU"), met);
     }
 
-    /// Our time is at most `factor` of kube-controller-manager's, if that ran.
+    /// Our time is at most `factor` of kube-controller-manager's, if it ran.
     pub(super) fn within_their_time(&self, factor: f64, bars: &mut Bars) {
         if !self.theirs.is_empty() {
             let ratio = median_time(&self.ours).div_duration_f64(median_time(&self.theirs));
@@ -148,7 +148,7 @@ impl Results {
 }
 
 impl Bars {
-    /// Says whether a bar is met.
+    /// Prints and records whether a bar is met.
     pub(super) fn judge(&mut self, name: &str, met: bool) {
         println!("{} {name}", if met { "met:   " } else { "MISSED:" });
         if !met {
@@ -156,14 +156,14 @@ impl Bars {
         }
     }
 
-    /// Fails with those that were missed.
+    /// Fails with the missed bars.
     pub(super) fn verdict(self) -> anyhow::Result<()> {
         ensure!(self.0.is_empty(), "missed: {}", self.0.join(", "));
         Ok(())
     }
 }
 
-/// The median of `values` by `by`; none for no values.
+/// The median of `values` by `by`; `None` without values.
 pub(super) fn median<T, K: Ord + Copy>(values: &[T], by: impl Fn(&T) -> K) -> Option<K> {
     let mut keys: Vec<K> = values.iter().map(by).collect();
     keys.sort_unstable();
@@ -174,7 +174,7 @@ pub(super) fn median_time(runs: &[Figures]) -> Duration {
     median(runs, |run| run.took).unwrap_or_default()
 }
 
-/// The seconds of all runs.
+/// Seconds of each run.
 fn each(runs: &[Figures], by: impl Fn(&Figures) -> Duration) -> String {
     let seconds: Vec<String> = runs
         .iter()

@@ -1,7 +1,7 @@
 //! `cargo xtask bench ROW…`: the rows of the performance table, on the real control plane.
 //!
-//! Ours, kube-controller-manager running only the same controller, and the *floor* (a plain client that
-//! sends the same writes with 16 in flight) take turns on one API server; figures are medians.
+//! Our controller, kube-controller-manager with only the same controller, and the *floor* (a plain client with 16 of
+//! the same writes in flight) take turns on one API server; figures are medians.
 //!
 //! | file | holds |
 //! |---|---|
@@ -135,7 +135,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The real clock: what a bench measures.
+/// The real clock, as benches measure real time.
 #[allow(clippy::disallowed_methods, reason = "no test owns this time")]
 fn now() -> Instant {
     Instant::now()

@@ -1,5 +1,5 @@
-//! resourceclaim: 5,000 pods with a template each, from process start until all statuses are written; and 10,000
-//! claims taken back after their pods finish, from the first pod until each claim is gone.
+//! resourceclaim: 5,000 pods with a template each, from process start until all statuses are written; and 10,000 claims
+//! to release after their pods finish, from the first pod until each claim is gone.
 
 use anyhow::ensure;
 use futures::future::try_join;
@@ -22,7 +22,7 @@ const FINISHING: usize = 10_000;
 /// The name of the entry in every pod.
 const ENTRY: &str = "gpu";
 const TEMPLATE: &str = "one-gpu";
-/// What the scheduler adds to a claim before it allocates.
+/// Finalizer that the scheduler adds to a claim before it allocates.
 const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 /// The annotation of a claim made for an entry.
 const ENTRY_ANNOTATION: &str = "resource.kubernetes.io/pod-claim-name";
@@ -34,7 +34,7 @@ pub(super) const SIDES: Sides = Sides {
     their_flags: &[],
 };
 
-/// A cluster, and what both rows touch.
+/// A cluster and the parts that both rows use.
 struct Bench {
     site: Site,
     pods: Api<Pod>,
@@ -43,17 +43,17 @@ struct Bench {
 
 struct Start {
     bench: Bench,
-    /// What is written into etcd before each run.
+    /// Pods for etcd before each run.
     waiting: Vec<Value>,
 }
 
-/// Pods with claims that they are done with.
+/// Pods that have finished with their claims.
 struct Finish {
     bench: Bench,
-    /// What is written into etcd before each run.
+    /// Pods and claims for etcd before each run.
     running: Vec<Value>,
     reserved: Vec<Value>,
-    /// What ends the pods.
+    /// The pods' final statuses.
     succeeded: Vec<Value>,
 }
 
@@ -128,7 +128,7 @@ impl Bench {
         })
     }
 
-    /// A pod as the API server stores it, with an entry for the template.
+    /// A pod as stored by the API server, with an entry for the template.
     async fn pod(&self, more: &Value) -> anyhow::Result<Value> {
         let mut pod = json!({
             "metadata": {"name": "form", "labels": {"app": "train"}},
@@ -150,7 +150,7 @@ impl Bench {
         stored(&made)
     }
 
-    /// A claim as the API server stores it, allocated by the scheduler and reserved for a pod.
+    /// A claim as stored by the API server, allocated by the scheduler and reserved for a pod.
     async fn reserved_claim(&self) -> anyhow::Result<Value> {
         let claim = json!({
             "metadata": {
@@ -201,7 +201,7 @@ impl Row for Start {
                 "spec": spec(),
             });
             let claim = create(claims, claim).await?;
-            // Cheaper than the apply that the controller sends, which is the only safe one beside the built-in loop.
+            // Cheaper than the controller's apply, which alone is safe next to the built-in loop.
             let status = Patch::Strategic(json!({
                 "metadata": {"uid": uid},
                 "status": {"resourceClaimStatuses":
@@ -214,7 +214,7 @@ impl Row for Start {
     }
 
     async fn measure(&self, start: impl FnOnce() -> anyhow::Result<Process>) -> anyhow::Result<Figures> {
-        // Nobody else changes these pods.
+        // Nothing else changes these pods.
         let written = |change: &WatchEvent<_>| matches!(change, WatchEvent::Modified(_));
         let start = async || start();
         let (process, took, half) = watched(&self.bench.pods, WAITING, written, start).await?;
@@ -260,7 +260,7 @@ impl Row for Finish {
             claims.delete(claim, &DeleteParams::default()).await?;
             Ok(())
         });
-        // The pods end meanwhile, as they do for the others.
+        // The pods end meanwhile, as for the other sides.
         try_join(self.end_pods(), release).await?;
         Ok(())
     }
@@ -269,14 +269,14 @@ impl Row for Finish {
         let process = start()?;
         contest::until_quiet(&process).await?;
         let end = async || self.end_pods().await;
-        // A finalizer may keep a claim that is deleted already.
+        // A finalizer may keep a deleted claim.
         let gone = |change: &WatchEvent<_>| matches!(change, WatchEvent::Deleted(_));
         let ((), took, half) = watched(&self.bench.claims, FINISHING, gone, end).await?;
         contest::finish(process, took, half).await
     }
 }
 
-/// What claims ask for.
+/// The request of each claim.
 fn spec() -> Value {
     json!({"devices": {"requests": [
         {"name": ENTRY, "exactly": {"deviceClassName": "gpu.example", "count": 1}},

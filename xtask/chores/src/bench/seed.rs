@@ -1,15 +1,15 @@
-//! Large clusters: what the embedded server seeds, written into the etcd of the real one.
+//! Large clusters: seeds from the embedded server, written into the etcd of the real one.
 
 use anyhow::Context;
 use serde_json::{Value, json};
 use testkit::embedded::Server;
 use testkit::real::ControlPlane;
 
-/// How many objects are copied at a time.
+/// Objects copied at a time.
 const PAGE: usize = 500;
 
-/// Gives the control plane `nodes` nodes and `pods` running pods of 11 KB, each as `adapt` changes it; returns the pods
-/// that `adapt` says to keep.
+/// Seeds the control plane with `nodes` nodes and `pods` running pods of 11 KB, each changed by `adapt`; returns the
+/// pods that `adapt` keeps.
 pub(super) async fn cluster(
     control_plane: &ControlPlane,
     nodes: usize,
@@ -44,7 +44,7 @@ pub(super) async fn cluster(
                     .remove("resourceVersion");
             }
             if plural == "namespaces" {
-                // Those that every cluster has are there.
+                // Every cluster already has these.
                 page.retain(|namespace| {
                     namespace["metadata"]["name"]
                         .as_str()
@@ -67,7 +67,7 @@ pub(super) async fn cluster(
     Ok(kept)
 }
 
-/// When the seeded objects were created.
+/// Creation time of the seeded objects.
 #[allow(clippy::disallowed_methods, reason = "no test owns this time")]
 fn now() -> jiff::Timestamp {
     jiff::Timestamp::now()

@@ -1,29 +1,29 @@
-//! What a run costs the API server.
+//! The cost of a run for the API server.
 
 use std::time::Duration;
 
 use anyhow::Context;
 use testkit::real::ControlPlane;
 
-/// Every byte to and from the API server passes here: etcd listens on a socket of its own.
+/// All traffic of the API server passes here; etcd uses a separate socket.
 const LOOPBACK_BYTES: &str = "/sys/class/net/lo/statistics/rx_bytes";
 const REQUESTS: &str = "apiserver_request_total{";
-/// Has the API server collect its garbage first: after a cluster was seeded that takes seconds of CPU, which belong to no run.
+/// Collects the API server's garbage first: after seeding this takes seconds of CPU that belong to no run.
 const COLLECT: &str = "/debug/pprof/heap?gc=1&debug=1";
 
-/// What a run cost the API server, the watch by which the bench follows the work included.
+/// Cost of a run for the API server, including the watch by which the bench follows the work.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Load {
     pub(super) cpu: Duration,
     /// In bytes.
     pub(super) peak_rss: u64,
-    /// Those that have ended, also lists and watches, and the few of the server itself.
+    /// Finished requests, including lists, watches and a few of the server's own.
     pub(super) requests: u64,
-    /// Both ways, with TLS and TCP.
+    /// In both directions, with TLS and TCP.
     pub(super) bytes: u64,
 }
 
-/// The counters of the API server when a run begins.
+/// Counters of the API server at the start of a run.
 pub(super) struct Meter {
     pid: u32,
     cpu: Duration,
@@ -35,7 +35,7 @@ impl Meter {
     pub(super) async fn start(control_plane: &ControlPlane) -> anyhow::Result<Self> {
         let collect = http::Request::get(COLLECT).body(Vec::new())?;
         control_plane.client().request_text(collect).await?;
-        // Its text has megabytes: asked for before the bytes are counted.
+        // Before the bytes are counted, as this text has megabytes.
         let requests = requests(control_plane).await?;
         let server = control_plane.api_server().context("the API server runs")?;
         server.reset_peak()?;
@@ -47,7 +47,7 @@ impl Meter {
         })
     }
 
-    /// What it cost since then; of a server that was started since then, all of its life.
+    /// Cost since the start of the run; if the server has restarted since, its whole life.
     pub(super) async fn stop(self, control_plane: &ControlPlane) -> anyhow::Result<Load> {
         let server = control_plane.api_server().context("the API server runs")?;
         let (usage, bytes) = (server.usage()?, bytes()?);
@@ -75,7 +75,7 @@ async fn requests(control_plane: &ControlPlane) -> anyhow::Result<u64> {
     Ok(total(&control_plane.client().request_text(asked).await?))
 }
 
-/// The sum of all series of the counter.
+/// Sum of all series of the counter.
 #[allow(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,4 +1,4 @@
-//! taint-eviction: 2,000 of 20,000 pods to be evicted at once, from the first taint until each is deleted.
+//! taint-eviction: evicts 2,000 of 20,000 pods at once, from the first taint until each pod is deleted.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
@@ -14,16 +14,16 @@ use super::{Turns, seed};
 
 const NODES: usize = 1_000;
 const PODS: usize = 20_000;
-/// Twenty pods on each.
+/// Nodes with twenty pods each.
 const TAINTED: usize = 100;
 const TO_BE_EVICTED: usize = 2_000;
 
 pub(super) const SIDES: Sides = Sides {
     ours: "taint-eviction-controller",
     our_flags: &[],
-    // Without node-lifecycle-controller, which makes the index that it reads, the built-in loop evicts nothing.
+    // node-lifecycle-controller creates the index that the built-in loop reads; without it, the loop evicts nothing.
     theirs: &["taint-eviction-controller", "node-lifecycle-controller"],
-    // No kubelet reports here: nodes must not be taken for lost.
+    // There is no kubelet, and nodes must not count as lost.
     their_flags: &[
         "--node-monitor-period=1h",
         "--node-monitor-grace-period=24h",
@@ -35,7 +35,7 @@ struct Burst {
     site: Site,
     nodes: Api<Node>,
     pods: Api<Pod>,
-    /// The pods of the nodes that will be tainted, as they are written into etcd before each run.
+    /// Pods of the nodes that will be tainted, for etcd before each run.
     pending: Vec<Value>,
 }
 
@@ -129,7 +129,7 @@ impl Row for Burst {
     }
 }
 
-/// The nodes that are tainted.
+/// Names of the tainted nodes.
 fn tainted() -> impl Iterator<Item = String> {
     (1..=TAINTED).map(|number| format!("node-{number}"))
 }

@@ -1,4 +1,4 @@
-//! ttl-after-finished: 4,000 expired Jobs, from process start until each is deleted.
+//! ttl-after-finished: deletes 4,000 expired Jobs, from process start until each is deleted.
 
 use k8s_openapi::api::batch::v1::Job;
 use kube::Api;
@@ -14,7 +14,7 @@ use super::figures::{Bars, Figures};
 
 const JOBS: usize = 4_000;
 const JOB: &str = "job";
-/// Long ago, so all have expired.
+/// Long ago, so that all have expired.
 const FINISHED: &str = "2026-01-01T00:00:00Z";
 
 const SIDES: Sides = Sides {
@@ -27,7 +27,7 @@ const SIDES: Sides = Sides {
 struct Expired {
     site: Site,
     jobs: Api<Job>,
-    /// What is written into etcd before each run.
+    /// Jobs for etcd before each run.
     stored: Vec<Value>,
 }
 
@@ -79,7 +79,7 @@ impl Row for Expired {
     }
 }
 
-/// A Job as the API server stores it, finished as the Job controller does.
+/// A Job as stored by the API server, finished as by the Job controller.
 async fn finished_job(jobs: &Api<Job>) -> anyhow::Result<Value> {
     let job = json!({
         "metadata": {"name": "form"},

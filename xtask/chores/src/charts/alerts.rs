@@ -1,4 +1,4 @@
-//! The alerts of a chart: those that all have, and its own.
+//! The alerts of a chart: the shared ones and its own.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,12 +9,12 @@ use serde_json::{Map, Value, json};
 
 use super::{Chart, GENERATED, source, yaml};
 
-/// Follows the number in an expression that a value of the chart may change.
+/// Marks the number in an expression that a value of the chart may change.
 const THRESHOLD: &str = " # threshold";
-/// Where the sources say that the runbooks are.
+/// Location of the runbooks in the sources.
 pub(super) const RUNBOOKS: &str = "docs/operations.md";
 
-/// An alert of Prometheus, as far as a README tells it.
+/// A Prometheus alert, with the fields for a README.
 #[derive(Deserialize)]
 pub(super) struct Alert {
     #[serde(rename = "alert")]
@@ -33,7 +33,7 @@ impl Alert {
         before.split(' ').next_back()
     }
 
-    /// The heading of its runbook, as an anchor.
+    /// Anchor of the runbook's heading.
     pub(super) fn anchor(&self) -> &str {
         let runbook = self.annotations["runbook_url"].split_once('#');
         runbook.map_or("", |(_, anchor)| anchor)
@@ -50,10 +50,10 @@ struct Group {
     rules: Vec<Alert>,
 }
 
-/// The file of rules of the chart, as Prometheus reads it.
+/// The chart's rule file for Prometheus.
 pub(super) fn rules(chart: &Chart) -> Result<String> {
     let mut text = source("", "alerts.yaml")?;
-    // Its first line is about the placeholders.
+    // The first line explains the placeholders.
     text.drain(..=text.find('\n').unwrap_or_default());
     for line in source(chart.name, "alerts.yaml")?.lines() {
         writeln!(text, "      {line}")?;
@@ -61,7 +61,7 @@ pub(super) fn rules(chart: &Chart) -> Result<String> {
     Ok(GENERATED.to_owned() + &filled_in(&text, chart.name).replace(RUNBOOKS, &chart.runbooks()))
 }
 
-/// JSON Schema of what the values say of single alerts: no name that is none, no threshold of one that has none.
+/// JSON Schema of the values for single alerts: refuses unknown names, and thresholds for alerts without one.
 pub(super) fn schema(alerts: &[Alert]) -> Value {
     let mut properties = Map::new();
     for alert in alerts {
@@ -70,7 +70,7 @@ pub(super) fn schema(alerts: &[Alert]) -> Value {
             "for": {"type": "string", "pattern": "^([0-9]+(ms|s|m|h|d|w|y))+$"},
         });
         if alert.threshold().is_some() {
-            // `--set` makes a text of 0.5.
+            // `--set` turns 0.5 into a text.
             own["threshold"] = json!({"type": ["number", "string"], "pattern": "^[0-9]+([.][0-9]+)?$"});
         }
         let own = json!({"type": "object", "properties": own, "additionalProperties": false});
@@ -79,13 +79,13 @@ pub(super) fn schema(alerts: &[Alert]) -> Value {
     json!({"type": "object", "properties": properties, "additionalProperties": false})
 }
 
-/// The alerts in a file of rules.
+/// The alerts in a rule file.
 pub(super) fn parsed(rules: &str) -> Result<Vec<Alert>> {
     let rules: Rules = yaml(rules).context("a file of alerts")?;
     Ok(rules.groups.into_iter().flat_map(|group| group.rules).collect())
 }
 
-/// `text` with the name of the controller for CONTROLLER, and as one word (`TtlController`) for ALERT.
+/// Replaces CONTROLLER in `text` by the name of the controller, and ALERT by its CamelCase form (`TtlController`).
 pub(super) fn filled_in(text: &str, name: &str) -> String {
     let word: String = name.split('-').map(capitalized).collect();
     text.replace("CONTROLLER", name).replace("ALERT", &word)

@@ -1,4 +1,4 @@
-//! The Grafana dashboard of a chart: a row of its own panels, then those that all have.
+//! The Grafana dashboard of a chart: a row of its own panels, then the shared ones.
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 
 use super::{Chart, source, yaml};
 
-/// Those that all have stand in rows of this many.
+/// Shared panels in a row.
 const COLUMNS: usize = 3;
 /// Width of Grafana's grid, and height of a panel in its units.
 const WIDTH: usize = 24;
 const HEIGHT: usize = 8;
-/// What a panel counts has no unit, and is whole.
+/// Unit of counts: none, with whole numbers.
 const COUNT: &str = "count";
 
 #[derive(Deserialize)]
@@ -20,10 +20,10 @@ struct Panel {
     title: String,
     #[serde(default)]
     about: String,
-    /// Grafana's id of it, or [`COUNT`].
+    /// Grafana's id of the unit, or [`COUNT`].
     #[serde(default = "count")]
     unit: String,
-    /// Shown where no series is there, instead of "No data".
+    /// Shown instead of "No data" if there is no series.
     empty: Option<String>,
     queries: Vec<Query>,
 }
@@ -61,10 +61,10 @@ pub(super) fn model(chart: &Chart) -> Result<Value> {
     }))
 }
 
-/// What all queries are narrowed by. Each variable is chosen among what the ones before it leave.
+/// Selector of all queries. The choices of each variable depend on the variables before it.
 const SELECTOR: &str = r#"job="CONTROLLER",cluster="$cluster",namespace=~"$namespace",instance=~"$instance""#;
 
-/// The variables of [`SELECTOR`]. One cluster is shown at a time; where Prometheus has no such label, its name is empty.
+/// The variables of [`SELECTOR`]. Shows one cluster at a time; without the label in Prometheus, its name is empty.
 fn variables(controller: &str) -> Value {
     let of = |label: &str, title: &str, narrowed: &str| {
         let query = format!(r#"label_values(up{{job="{controller}"{narrowed}}}, {label})"#);
@@ -94,7 +94,7 @@ fn panels(chart: &str) -> Result<Vec<Panel>> {
     yaml(&source(chart, "dashboard.yaml")?).with_context(|| format!("charts/src/{chart}/dashboard.yaml"))
 }
 
-/// Where a panel stands among others in rows of `columns`, the first of which begins at `top`.
+/// Position of a panel among others in rows of `columns`, the first row at `top`.
 fn grid(place: usize, columns: usize, top: usize) -> Value {
     let width = WIDTH / columns;
     json!({"x": place % columns * width, "y": top + place / columns * HEIGHT, "w": width, "h": HEIGHT})

@@ -1,4 +1,4 @@
-//! The files that charts are written from, and those that are there.
+//! The sources of the charts, and the existing files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use xtask::command::root;
 
-/// All files below `folder`, by path from there, of a link where it leads; none if there is no such folder.
+/// All files below `folder`, by relative path, with the target as the text of a link; none if the folder is missing.
 pub(super) fn found(folder: &Path) -> Result<BTreeMap<PathBuf, String>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];
@@ -30,18 +30,17 @@ pub(super) fn found(folder: &Path) -> Result<BTreeMap<PathBuf, String>> {
     Ok(files)
 }
 
-/// Where the charts are written from.
 fn sources() -> PathBuf {
     root().join("charts/src")
 }
 
-/// What stands in `file` of the sources of `chart`; of what all charts share, if that is empty.
+/// Content of `file` in the sources of `chart`; an empty `chart` means the shared sources.
 pub(super) fn source(chart: &str, file: &str) -> Result<String> {
     let path = sources().join(chart).join(file);
     fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))
 }
 
-/// The same of a file that not every chart has.
+/// As [`source`], for a file that not every chart has.
 pub(super) fn source_if_any(chart: &str, file: &str) -> Result<Option<String>> {
     let there = sources().join(chart).join(file).is_file();
     there.then(|| source(chart, file)).transpose()

@@ -1,4 +1,4 @@
-//! A chart's README: how to install it, every value, its permissions, its alerts.
+//! A chart's README: installation, all values, permissions, and alerts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::values::{Values, type_name};
 use super::{Chart, alerts, source, yaml};
 
-/// A rule of a `ClusterRole` in a table.
+/// A `ClusterRole` rule as a row of a table.
 fn row(rule: &Rule) -> String {
     let groups = rule.api_groups.iter().map(|group| match group.as_str() {
         "" => "core".to_owned(),
@@ -23,14 +23,14 @@ fn row(rule: &Rule) -> String {
     format!("| {} | `{resources}` | `{verbs}` |", groups.join(", "))
 }
 
-/// What of a policy is told.
+/// The parts of a policy for the README.
 #[derive(Deserialize)]
 struct Policy {
     name: String,
     about: String,
 }
 
-/// `of_gates`: the rules that feature gates need, by gate, if it has such.
+/// `of_gates`: additional rules by feature gate, if the controller has such gates.
 pub(super) fn text(
     chart: &Chart,
     values: &Values,
@@ -41,7 +41,7 @@ pub(super) fn text(
 ) -> Result<String> {
     let Chart { name, about, .. } = chart;
     let reference = chart.reference();
-    // A chart that was not released names no image.
+    // Unreleased charts name no image.
     let image = match chart.published {
         Some(_) => "",
         None => " --set image.repository=REPOSITORY",
@@ -142,7 +142,7 @@ pub(super) fn text(
     Ok(text)
 }
 
-/// The rows of what the admission policies let through.
+/// A row for each write that the admission policies allow.
 fn policies(name: &str, admission: &str) -> Result<String> {
     let mut rows = String::new();
     let policies: Vec<Policy> = yaml(admission).with_context(|| format!("admission.yaml of {name}"))?;
@@ -180,7 +180,7 @@ fn code(value: &Value) -> String {
     format!("`{}`", cell(&value.to_string()))
 }
 
-/// On one line, and without what ends a cell.
+/// On one line, with the table separator escaped.
 fn cell(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.replace('|', "\\|")

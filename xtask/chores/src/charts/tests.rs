@@ -1,4 +1,4 @@
-//! What can be said of the charts without Helm; `charts/tests/helm/` asks Helm and a real API server.
+//! Tests of the charts without Helm; `charts/tests/helm/` uses Helm and a real API server.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -9,7 +9,7 @@ use super::alerts::Alert;
 use super::*;
 use xtask::CONTROLLERS;
 
-/// What each process tells about itself: Prometheus' own library, and Prometheus of its targets.
+/// Metrics of every process, from Prometheus' own library, and of every target, from Prometheus.
 const OF_EVERY_PROCESS: [&str; 3] = ["up", "process_cpu_seconds_total", "process_resident_memory_bytes"];
 
 #[test]
@@ -59,7 +59,7 @@ fn a_chart_that_is_released_has_the_image_of_that_release_in_all_that_it_says() 
         .unwrap()
     };
     assert_eq!(of_hub("prerelease"), false);
-    // What the templates take for the image of the release.
+    // The text that the templates take for the digest of the release.
     let digest = image::small().1;
     assert_eq!(
         of_hub("images")[0]["image"],
@@ -139,7 +139,7 @@ fn a_source_is_a_repository() {
     }
 }
 
-/// With an image of ttl-controller, as the release has one of what is released.
+/// The charts as released, with an image of ttl-controller.
 fn as_released() -> [Chart; 5] {
     let images = tempfile::tempdir().unwrap();
     fs::write(images.path().join("ttl-controller.tar"), image::small().0).unwrap();
@@ -159,7 +159,7 @@ fn a_runbook_of_a_release_is_where_anybody_can_read_it() {
         let text = |file: &str| &files[&Path::new(name).join(file)];
         let base =
             format!("https://github.com/somebody/controllers/blob/{name}-v{version}/docs/operations.md");
-        // The value, and so what the template makes of it; and the file for those who do without it.
+        // In the value and thus in the templates, and in the file for use without them.
         let values: Value = yaml(text("values.yaml")).unwrap();
         assert_eq!(values["prometheusRule"]["runbookUrl"], base);
         let alerts = alerts::parsed(text("files/alerts.yaml")).unwrap();
@@ -395,7 +395,7 @@ fn the_alerts_fire_for_their_faults() {
     }
 }
 
-/// Fails unless promtool is content with the file.
+/// Fails unless promtool accepts the file.
 fn promtool(args: &[&str], file: &Path) {
     let output = match Command::new("promtool").args(args).arg(file).output() {
         Ok(output) => output,
@@ -409,10 +409,10 @@ fn promtool(args: &[&str], file: &Path) {
     assert!(output.status.success(), "{}: {said}", file.display());
 }
 
-/// The tests of promtool for the alerts of a chart: those for all charts and its own.
+/// promtool's tests for the alerts of a chart: those for all charts and its own.
 #[derive(Default)]
 struct AlertTests {
-    /// The series of a cluster in which nothing is wrong.
+    /// The series of a healthy cluster.
     healthy: Vec<Value>,
     tests: Vec<Value>,
 }
@@ -430,7 +430,7 @@ impl AlertTests {
         all
     }
 
-    /// Each as it stands, then beside a healthy cluster, and in two clusters at once; and two healthy clusters.
+    /// Each test unchanged, next to a healthy cluster, and in two clusters at once; and two healthy clusters.
     fn in_all_worlds(mut self, alerts: &[Alert]) -> Vec<Value> {
         let mut worlds = vec![self.two_healthy_clusters(alerts)];
         for alert in alerts {
@@ -469,7 +469,7 @@ impl AlertTests {
         in_clusters(&test, "in two clusters", &["east", "west"], &[])
     }
 
-    /// It fires in one case, and does not in another.
+    /// The alert fires in one case and does not in another.
     fn assert_covers(&self, alert: &Alert) {
         let cases = self
             .tests
@@ -487,12 +487,12 @@ fn expected(case: &Value) -> &Vec<Value> {
     case["exp_alerts"].as_array().unwrap()
 }
 
-/// Whether an expected alert is one of this rule; rules of the same name differ in severity.
+/// True if an expected alert belongs to this rule; rules of the same name differ in severity.
 fn is_of(expected: &Value, alert: &Alert) -> bool {
     expected["exp_labels"]["severity"] == alert.labels["severity"]
 }
 
-/// Adds the annotations of the rule that an expected alert leaves out: those have nothing to expand.
+/// Adds the rule's annotations where an expected alert leaves them out; these have nothing to expand.
 fn complete(test: &mut Value, alerts: &[Alert]) {
     for case in test["alert_rule_test"].as_array_mut().unwrap() {
         let name = case["alertname"].clone();
@@ -508,7 +508,7 @@ fn complete(test: &mut Value, alerts: &[Alert]) {
     }
 }
 
-/// The same test with its series in these clusters, and `beside` in the cluster `east`.
+/// The same test with its series in these clusters, and the series `beside` in the cluster `east`.
 fn in_clusters(test: &Value, what: &str, clusters: &[&str], beside: &[Value]) -> Value {
     let moved = |series: &Value, cluster: &str| {
         let mut series = series.clone();
@@ -539,7 +539,7 @@ fn in_clusters(test: &Value, what: &str, clusters: &[&str], beside: &[Value]) ->
     test
 }
 
-/// What the alerts and the dashboard of `chart` ask Prometheus.
+/// Prometheus expressions in the alerts and the dashboard of `chart`.
 fn expressions(chart: &Chart) -> Vec<String> {
     let rules: Value = yaml(&alerts::rules(chart).unwrap()).unwrap();
     let rules = rules["groups"][0]["rules"].as_array().unwrap().clone();
@@ -554,9 +554,9 @@ fn expressions(chart: &Chart) -> Vec<String> {
         .collect()
 }
 
-/// The metric families in an expression of Prometheus.
+/// Metric families in a Prometheus expression.
 fn metrics(expr: &str) -> Vec<String> {
-    // What stands in braces and brackets, and after by and on, are labels and windows.
+    // Texts in braces and brackets and after by and on are labels and windows.
     let mut bare = String::new();
     let mut depth = 0;
     for c in expr.replace(" # threshold", "").chars() {
@@ -593,7 +593,7 @@ fn metrics(expr: &str) -> Vec<String> {
     found
 }
 
-/// The metric families of a controller, by the snapshot of its `/metrics`.
+/// Metric families of a controller, from the snapshot of its `/metrics`.
 fn families(controller: &str) -> BTreeSet<String> {
     let snapshots = root()
         .join("crates")

@@ -1,7 +1,7 @@
-//! The chart `kube-controllers`: the controllers that are enabled, in one release.
+//! The chart `kube-controllers`: all enabled controllers in one release.
 //!
-//! It has no template but its notes. The charts of the controllers are its dependencies, in the repository as links to
-//! them; Helm checks the values of each by the schema of that one.
+//! Its only template is its notes. The charts of the controllers are its dependencies, in the repository as links. Helm
+//! checks the values of each by the schema of its chart.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,10 +15,10 @@ use super::{Chart, GENERATED, kube_version, link, link_to_source, metadata, pret
 
 pub(crate) const NAME: &str = "kube-controllers";
 const ABOUT: &str = "Control loops of kube-controller-manager as programs of their own, in one release";
-/// Its own; it grows when that of one of the controllers does (docs/releasing.md).
+/// The umbrella's own version, which grows with that of any controller (docs/releasing.md).
 pub(super) const VERSION: &str = "0.1.0";
 
-/// Its files, by path from `charts/`.
+/// Files of the umbrella, by path from `charts/`.
 pub(super) fn files(charts: &[Chart]) -> Result<BTreeMap<PathBuf, String>> {
     let values = values(charts)?;
     let own = [
@@ -73,7 +73,7 @@ fn chart_yaml(charts: &[Chart]) -> String {
     )
 }
 
-/// What is not the charts' own: which of them are installed, and what holds for all.
+/// Values in addition to those of the charts: which of them to install, and global ones.
 fn values(charts: &[Chart]) -> Result<Values> {
     let enabled = charts.iter().map(|chart| Described {
         name: format!("{}.enabled", chart.name),
@@ -100,7 +100,7 @@ fn values(charts: &[Chart]) -> Result<Values> {
     })
 }
 
-/// A key that is no controller is refused here, a wrong value of one by the schema of its chart.
+/// This schema refuses keys that are no controller; the schema of each chart refuses wrong values.
 fn schema(charts: &[Chart], values: &Values) -> Value {
     let mut schema = values.schema();
     for chart in charts {
@@ -114,7 +114,7 @@ fn readme(charts: &[Chart], values: &Values) -> Result<String> {
     let link = |path: &str| link(published, (NAME, VERSION), path);
     let reference = reference(published, NAME);
     let name = charts[0].name;
-    // Charts that were not released name no image.
+    // Unreleased charts name no image.
     let image = match published {
         Some(_) => String::new(),
         None => format!(" --set {name}.image.repository=REPOSITORY"),

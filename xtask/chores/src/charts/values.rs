@@ -8,10 +8,11 @@ use serde_json::{Map, Value, json};
 
 use super::{Chart, GENERATED, alerts, source, yaml};
 
-/// Keys of the config file that a chart does not take: the pod sets the first, the second does not run but ends.
+/// Keys of the config file that a chart does not accept: the pod sets the first, and the second ends instead of
+/// running.
 const NOT_IN_A_CHART: [&str; 2] = ["leaderElectIdentity", "remove"];
 
-/// The values of one chart, in the order in which they are shown.
+/// The values of one chart, in the order of its documents.
 #[derive(Debug)]
 pub(super) struct Values {
     pub(super) sections: Vec<Section>,
@@ -19,7 +20,7 @@ pub(super) struct Values {
     pub(super) config: Value,
 }
 
-/// As in `charts/src/values.yaml`.
+/// A section of `charts/src/values.yaml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Section {
@@ -31,7 +32,7 @@ pub(super) struct Section {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Described {
-    /// The path to it, such as `image.tag`.
+    /// Path of the value, such as `image.tag`.
     pub(super) name: String,
     pub(super) about: String,
     pub(super) default: Value,
@@ -75,7 +76,7 @@ impl Values {
         self.sections.iter().flat_map(|section| &section.values)
     }
 
-    /// JSON Schema of the values: no key that is not described, none missing.
+    /// JSON Schema of the values; refuses unknown keys and requires all others.
     pub(super) fn schema(&self) -> Value {
         let mut root = object();
         root["$comment"] = json!(GENERATED.trim_start_matches("# ").trim_end());
@@ -110,7 +111,7 @@ impl Values {
         root
     }
 
-    /// `values.yaml`: every value at its default, with what it means.
+    /// `values.yaml`: every value at its default, with its description.
     pub(super) fn yaml(&self) -> Result<String> {
         let mut text = format!("{GENERATED}# README.md has the same as a table.\n");
         let mut open: Vec<&str> = Vec::new();
@@ -136,7 +137,7 @@ impl Values {
         Ok(text)
     }
 
-    /// Every key of the config that is not `there` at its default, commented out.
+    /// Every config key whose default is not in `there`, commented out.
     fn config_comment(&self, text: &mut String, there: &Value) -> Result<()> {
         for (key, schema) in self.config_keys().filter(|(key, _)| there.get(key).is_none()) {
             let default = schema.get("default").unwrap_or(&Value::Null);
@@ -150,14 +151,14 @@ impl Values {
     }
 }
 
-/// `image.tag` as the keys above it and its own.
+/// Splits `image.tag` into the parent keys and the last key.
 fn split(path: &str) -> (Vec<&str>, &str) {
     let mut keys: Vec<_> = path.split('.').collect();
     let own = keys.pop().unwrap_or(path);
     (keys, own)
 }
 
-/// What is there for all charts of a release has keys of others, and not always ours.
+/// Allows other keys: values for all charts of a release contain keys of other charts, and not always ours.
 pub(super) fn open(global: &mut Value) {
     global["additionalProperties"] = json!(true);
     global["required"] = json!([]);
@@ -167,7 +168,7 @@ fn object() -> Value {
     json!({"type": "object", "properties": {}, "required": [], "additionalProperties": false})
 }
 
-/// Adds a key to the schema of an object, unless it is there.
+/// Adds a key to the schema of an object, unless the key exists.
 fn add(object: &mut Value, key: &str, schema: Value) {
     if let Some(properties) = object["properties"].as_object_mut()
         && !properties.contains_key(key)
@@ -183,7 +184,7 @@ fn indent(depth: usize) -> String {
     "  ".repeat(depth)
 }
 
-/// `key: value`, in lines where the value has parts.
+/// `key: value`; on several lines if the value has parts.
 fn entry(key: &str, value: &Value, indent: &str) -> Result<String> {
     let map = Map::from_iter([(key.to_owned(), value.clone())]);
     let lines = serde_saphyr::to_string(&map).with_context(|| format!("write {key}"))?;
@@ -192,7 +193,7 @@ fn entry(key: &str, value: &Value, indent: &str) -> Result<String> {
         .fold(String::new(), |text, line| text + indent + line + "\n"))
 }
 
-/// What a value may be, in words: `integer`, `list`, `one of a, b`.
+/// Type of a value in words: `integer`, `list`, `one of a, b`.
 pub(super) fn type_name(schema: &Value) -> String {
     if let Some(choices) = choices(schema) {
         let choices: Vec<_> = choices.iter().map(|choice| format!("`{choice}`")).collect();
@@ -209,7 +210,7 @@ pub(super) fn type_name(schema: &Value) -> String {
     if name == "array" { "list" } else { name }.to_owned()
 }
 
-/// The words that a value must be one of; `null` beside them means that it may be left out.
+/// The allowed words of a value; with `null` among them it may be omitted.
 fn choices(schema: &Value) -> Option<Vec<&str>> {
     let words = |list: &'_ Value| list.as_array().map(Vec::len).unwrap_or_default() > 0;
     if words(&schema["enum"]) {

@@ -1,8 +1,8 @@
-//! The crates that are linked into a binary, as a section of it, where scanners look that have no SBOM at hand: what
-//! [`cargo auditable`](https://github.com/rust-secure-code/cargo-auditable) writes.
+//! Lists the crates of a binary in a section of the binary, for scanners without the SBOM: the format of
+//! [`cargo auditable`](https://github.com/rust-secure-code/cargo-auditable).
 //!
-//! Not by that program: it asks `cargo metadata`, which tells the features of the whole workspace, and its own path would
-//! be part of what makes the bytes of the binary.
+//! Does not use that program: it relies on `cargo metadata`, which reports the features of the whole workspace, and its
+//! own path would change the bytes of the binary.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ use xtask::command;
 
 const SECTION: &str = ".dep-v0";
 
-/// The document of a controller that is made of `parts`; each has the ids of those that it depends on.
+/// The document of a controller with these `parts`; each has the ids of its dependencies.
 pub(super) fn of(controller: &str, parts: &BTreeMap<Part, Vec<String>>) -> Value {
     let places: BTreeMap<_, _> = parts.keys().map(Part::id).zip(0_usize..).collect();
     let packages = parts.iter().map(|(part, needs)| {
@@ -38,7 +38,7 @@ pub(super) fn of(controller: &str, parts: &BTreeMap<Part, Vec<String>>) -> Value
     json!({"packages": packages.collect::<Vec<_>>()})
 }
 
-/// Writes `document` into the binary `path`, with the `objcopy` of its platform; the same bytes for the same arguments.
+/// Writes `document` into the binary `path` with its platform's `objcopy`; the same arguments give the same bytes.
 pub(super) fn add(document: &Value, path: &Path, objcopy: &str) -> Result<Vec<u8>> {
     let folder = tempfile::tempdir().context("create a directory for a section")?;
     let (section, with) = (folder.path().join("section"), folder.path().join("binary"));
@@ -51,7 +51,7 @@ pub(super) fn add(document: &Value, path: &Path, objcopy: &str) -> Result<Vec<u8
     fs::read(&with).with_context(|| format!("read {}", with.display()))
 }
 
-/// The document that is in a binary.
+/// The document in a binary.
 pub(super) fn read(binary: &[u8]) -> Result<Value> {
     let packed = section(binary, SECTION).with_context(|| format!("no section {SECTION}"))?;
     let mut text = String::new();
@@ -62,7 +62,7 @@ pub(super) fn read(binary: &[u8]) -> Result<Value> {
     Ok(serde_json::from_str(&text)?)
 }
 
-/// What a section of an ELF file holds: 64 bits, little endian, as either platform has it.
+/// Content of a section of an ELF file: 64 bits, little endian, as on both platforms.
 fn section<'a>(elf: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let part = |from: u64, length: u64| {
         let (from, to) = (from, from.checked_add(length)?);

@@ -1,4 +1,4 @@
-//! A controller's binary as images carry it: static, and without a path of the machine that built it.
+//! Builds a controller's binary for images: static, without paths of the build machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use super::Platform;
 use xtask::command::{self, cargo, root, target_dir};
 
-/// A binary that was built.
+/// A built binary.
 pub(super) struct Binary {
     pub(super) platform: Platform,
     pub(super) path: PathBuf,
@@ -18,9 +18,9 @@ pub(super) struct Binary {
 }
 
 impl Binary {
-    /// Builds the release of `controller`, which calls itself `commit`.
+    /// Builds the release of `controller`, with `commit` as its commit.
     ///
-    /// With `--target`, cargo keeps it apart from the ordinary release build, and its flags apply to it alone:
+    /// With `--target`, cargo keeps this build apart from the ordinary release build and applies the flags to it only:
     /// procedural macros cannot be static.
     pub(super) fn build(controller: &str, platform: Platform, commit: &str) -> Result<Self> {
         let triple = platform.triple();
@@ -30,7 +30,7 @@ impl Binary {
         build.args(["--bin", controller, "--target", triple]);
         build.arg(key("linker", &format!("{compiler:?}")));
         build.arg(key("rustflags", &format!("{:?}", flags(platform)?)));
-        // They would replace the flags above.
+        // These would replace the flags above.
         build
             .env_remove("RUSTFLAGS")
             .env_remove("CARGO_ENCODED_RUSTFLAGS");
@@ -42,7 +42,7 @@ impl Binary {
         })
     }
 
-    /// The `objcopy` of its platform.
+    /// The `objcopy` for the binary's platform.
     pub(super) fn objcopy(&self) -> Result<String> {
         let mut ask = Command::new(self.compiler);
         Ok(command::output(ask.arg("-print-prog-name=objcopy"))?
@@ -50,7 +50,7 @@ impl Binary {
             .to_owned())
     }
 
-    /// The release of the C library that is part of it, for example `2.36-9+deb12u14`.
+    /// Release of the linked C library, for example `2.36-9+deb12u14`.
     pub(super) fn libc(&self) -> Result<String> {
         let mut ask = Command::new(self.compiler);
         let path = command::output(ask.arg("-print-file-name=libc.a"))?;
@@ -59,7 +59,7 @@ impl Binary {
     }
 }
 
-/// What the C library answers when it is run: `GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36`.
+/// Banner of the C library: `GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36`.
 fn libc_release(archive: &[u8]) -> Option<String> {
     const BANNER: &[u8] = b"GNU C Library (";
     let start = archive
@@ -72,11 +72,10 @@ fn libc_release(archive: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(release).into_owned())
 }
 
-/// Static; with the same paths in the messages of panics wherever it is built; and with random numbers from the kernel
-/// alone: a static program cannot look the C library's function up, and an empty root has no `/dev/urandom`.
+/// Static; with the same paths in panic messages on every machine; with random numbers from the kernel only, as a
+/// static program cannot look up the C library's function and an empty root has no `/dev/urandom`.
 ///
-/// What is added to addresses at the start is packed: 0.4 MiB less to load and to keep. Debian 12's linker for arm64 does
-/// not know how.
+/// Relocations are packed, which saves 0.4 MiB of file and memory. Debian 12's linker for arm64 cannot pack them.
 fn flags(platform: Platform) -> Result<Vec<String>> {
     let home = match std::env::var_os("CARGO_HOME") {
         Some(home) => PathBuf::from(home),
@@ -97,7 +96,7 @@ fn flags(platform: Platform) -> Result<Vec<String>> {
     Ok(flags)
 }
 
-/// The C compiler for `platform`, once it and Rust's library are known to be there.
+/// The C compiler for `platform`; fails if it or Rust's library is missing.
 pub(super) fn compiler(platform: Platform) -> Result<&'static str> {
     let triple = platform.triple();
     let mut ask = Command::new("rustc");
@@ -136,7 +135,7 @@ mod tests {
         let dockerfile = fs::read_to_string(root().join("Dockerfile")).unwrap();
         for flag in flags(Platform::Amd64).unwrap() {
             let flag = flag.trim_start_matches("-C").trim_start_matches("--cfg=");
-            // Docker builds in the same folder everywhere.
+            // Docker always builds in the same folder.
             let of_paths = flag.starts_with("--remap-path-prefix");
             assert!(of_paths || dockerfile.replace('\\', "").contains(flag), "{flag}");
         }

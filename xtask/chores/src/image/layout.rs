@@ -1,9 +1,9 @@
-//! An image, written as an [OCI image layout](https://github.com/opencontainers/image-spec/blob/v1.1.1/image-layout.md)
+//! Writes an image as an [OCI image layout](https://github.com/opencontainers/image-spec/blob/v1.1.1/image-layout.md)
 //! in a tar.
 //!
-//! An index with one manifest a platform and, behind them, one *attestation manifest* a platform that holds the SBOM:
-//! what `docker buildx build --sbom=true --output type=oci,oci-artifact=true` writes. `docker buildx imagetools
-//! inspect` finds the SBOM through the index, `oras discover` by the attestation's `subject`.
+//! An index with one manifest per platform, followed by one *attestation manifest* per platform with the SBOM: the
+//! output of `docker buildx build --sbom=true --output type=oci,oci-artifact=true`. `docker buildx imagetools inspect`
+//! finds the SBOM through the index, `oras discover` by the attestation's `subject`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
@@ -21,13 +21,13 @@ use tar::{EntryType, Header};
 
 use super::{About, FOLDER, Platform, USER};
 
-/// What an attestation manifest says that it is.
+/// Artifact type of an attestation manifest.
 pub(super) const ATTESTATION: &str = "application/vnd.docker.attestation.manifest.v1+json";
-/// A statement about a thing that it names by digest.
+/// Media type of a statement about a subject, named by digest.
 pub(super) const STATEMENT: &str = "application/vnd.in-toto+json";
-/// The kind of statement that an SBOM is.
+/// Predicate type of an SBOM.
 pub(super) const SPDX: &str = "https://spdx.dev/Document";
-/// In the index, at an attestation manifest: of which manifest it is.
+/// Annotation in the index, on an attestation manifest: digest of its image manifest.
 pub(super) const REFERENCE: &str = "vnd.docker.reference.digest";
 
 /// One platform of an image.
@@ -37,14 +37,14 @@ pub(super) struct Variant {
     pub(super) sbom: Value,
 }
 
-/// An image as it is written.
+/// A written image.
 pub(super) struct Written {
     pub(super) bytes: Vec<u8>,
-    /// Of the index: what a registry calls the image.
+    /// Digest of the index, which is the image's digest in a registry.
     pub(super) digest: Digest,
 }
 
-/// The image of `variants`: the same bytes for the same arguments.
+/// Writes the image of `variants`; the same arguments give the same bytes.
 pub(super) fn write(about: &About, variants: &[Variant]) -> Result<Written> {
     let mut blobs = Blobs::default();
     let manifests = variants
@@ -93,12 +93,12 @@ pub(super) fn write(about: &About, variants: &[Variant]) -> Result<Written> {
     })
 }
 
-/// `index.json`: the one image of the layout, with the names by which the tools that read it call it.
+/// `index.json`: the only image of the layout, with its references for the tools that read it.
 fn entry_point(about: &About, mut image: Descriptor) -> Result<oci_spec::image::ImageIndex> {
     let version = &about.package.version;
     image.set_annotations(Some(HashMap::from([
         ("org.opencontainers.image.ref.name".to_owned(), version.clone()),
-        // What containerd, and so `kind load image-archive`, calls it: as the kubelet reads the chart's default.
+        // Name for containerd and `kind load image-archive`, as the kubelet normalizes the chart's default.
         (
             "io.containerd.image.name".to_owned(),
             format!("docker.io/library/{}:{version}", about.package.name),
@@ -111,7 +111,7 @@ fn entry_point(about: &About, mut image: Descriptor) -> Result<oci_spec::image::
         .build()?)
 }
 
-/// Content by the hexadecimal digits of its SHA-256.
+/// Blobs by the hexadecimal SHA-256 of their content.
 #[derive(Default)]
 struct Blobs(BTreeMap<String, Vec<u8>>);
 
@@ -147,7 +147,7 @@ impl Blobs {
         Ok(manifest)
     }
 
-    /// What is attached to `manifest`.
+    /// The attestation manifest for `manifest`.
     fn attestation(&mut self, manifest: &Descriptor, sbom: &Value) -> Result<Descriptor> {
         let statement = json!({
             "_type": "https://in-toto.io/Statement/v0.1",
@@ -172,7 +172,7 @@ impl Blobs {
             .subject(subject)
             .build()?;
         let mut attestation = self.add(MediaType::ImageManifest, json(&attestation)?)?;
-        // Of no platform, so that nobody pulls it to run it.
+        // With an unknown platform, so that nobody pulls it to run it.
         let unknown = PlatformBuilder::default().os("unknown").architecture("unknown");
         attestation.set_platform(Some(unknown.build()?));
         attestation.set_annotations(Some(HashMap::from([
@@ -186,7 +186,7 @@ impl Blobs {
     }
 }
 
-/// The only layer: the binary, and the folders in which it lies.
+/// The only layer: the binary and its parent folders.
 fn layer(about: &About, binary: &[u8]) -> Result<Vec<u8>> {
     let mut tar = Archive::new(about);
     tar.folders(FOLDER)?;
@@ -215,7 +215,7 @@ fn config(about: &About, platform: Platform, layer: String) -> Result<oci_spec::
         .build()?)
 }
 
-/// A tar whose bytes depend on what it holds alone.
+/// A tar whose bytes depend only on its content.
 struct Archive {
     tar: tar::Builder<Vec<u8>>,
     modified: u64,
@@ -229,7 +229,7 @@ impl Archive {
         }
     }
 
-    /// The folder `path` and those above it.
+    /// Adds the folder `path` and its parents.
     fn folders(&mut self, path: &str) -> Result<()> {
         let ends = path.match_indices('/').map(|(end, _)| end).chain([path.len()]);
         for folder in ends.filter_map(|end| path.get(..end)) {
@@ -261,21 +261,21 @@ impl Archive {
 }
 
 fn compressed(content: &[u8]) -> Result<Vec<u8>> {
-    // Without name and time.
+    // No name and no time in the header.
     let mut gzip = GzBuilder::new().write(Vec::new(), Compression::best());
     gzip.write_all(content)
         .and_then(|()| gzip.finish())
         .context("compress a layer")
 }
 
-/// JSON with sorted keys: labels and annotations are held in no order.
+/// JSON with sorted keys, as labels and annotations have no order.
 fn json(value: &impl Serialize) -> Result<Vec<u8>> {
     let mut value = serde_json::to_value(value)?;
     value.sort_all_objects();
     Ok(serde_json::to_vec(&value)?)
 }
 
-/// The hexadecimal digits of a SHA-256.
+/// Hexadecimal SHA-256.
 pub(super) fn sha256(content: &[u8]) -> String {
     hex::encode(Sha256::digest(content))
 }
@@ -287,7 +287,7 @@ pub(super) mod tests {
     use super::*;
     use crate::package::Package;
 
-    /// An image with a small text in place of each binary.
+    /// An image with a small text instead of each binary.
     pub(in crate::image) fn image(platforms: &[Platform]) -> Written {
         let about = About {
             package: Package {

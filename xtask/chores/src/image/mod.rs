@@ -1,6 +1,6 @@
-//! `cargo xtask image`: each controller as an OCI image, without a container daemon.
+//! `cargo xtask image`: builds each controller as an OCI image, without a container daemon.
 //!
-//! The same commit, toolchain and C library give the same bytes, wherever the checkout is.
+//! The same commit, toolchain and C library give the same bytes, in any folder.
 //!
 //! | file | holds |
 //! |---|---|
@@ -32,9 +32,9 @@ use xtask::command::{self, root, target_dir};
 use binary::Binary;
 use layout::Variant;
 
-/// Who the process is: nobody that a node or another image knows.
+/// User of the process, which no node and no other image knows.
 const USER: &str = "65532:65532";
-/// Where the binary is: in `PATH`, so that `kubectl exec` needs no path.
+/// Folder of the binary: in `PATH`, so that `kubectl exec` needs no path.
 pub(crate) const FOLDER: &str = "usr/local/bin";
 
 #[derive(clap::Args)]
@@ -45,7 +45,8 @@ pub(crate) struct Args {
     /// For which platforms, in one image; this machine's where none is named
     #[arg(long, value_enum, value_delimiter = ',')]
     platform: Vec<Platform>,
-    /// The directory in which to write `<controller>.tar`, and SBOMs beside it [default: image/ in the target directory]
+    /// The directory in which to write `<controller>.tar`, and SBOMs beside it [default: image/ in the target
+    /// directory]
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Where the sources are found, for the label `org.opencontainers.image.source`
@@ -53,7 +54,7 @@ pub(crate) struct Args {
     source: Option<String>,
 }
 
-/// A platform that is shipped for.
+/// A platform with released images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub(crate) enum Platform {
     #[value(name = "linux/amd64")]
@@ -63,7 +64,7 @@ pub(crate) enum Platform {
 }
 
 impl Platform {
-    /// This machine's.
+    /// The platform of this machine.
     fn host() -> Self {
         if cfg!(target_arch = "aarch64") {
             Self::Arm64
@@ -72,7 +73,7 @@ impl Platform {
         }
     }
 
-    /// As images name it.
+    /// Name in images.
     fn arch(self) -> &'static str {
         match self {
             Self::Amd64 => "amd64",
@@ -80,7 +81,7 @@ impl Platform {
         }
     }
 
-    /// As Rust names it.
+    /// Target triple in Rust.
     fn triple(self) -> &'static str {
         match self {
             Self::Amd64 => "x86_64-unknown-linux-gnu",
@@ -89,7 +90,7 @@ impl Platform {
     }
 }
 
-/// The platforms that can be built for here, as `--platform` takes them.
+/// The platforms that this machine can build for, as values of `--platform`.
 pub(crate) fn buildable() -> String {
     let can_be_built = |platform: &&Platform| binary::compiler(**platform).is_ok();
     let platforms = Platform::value_variants().iter().filter(can_be_built);
@@ -97,18 +98,18 @@ pub(crate) fn buildable() -> String {
     names.collect::<Vec<_>>().join(",")
 }
 
-/// What an image says of itself.
+/// Metadata of an image.
 #[derive(Clone, Debug)]
 struct About {
     package: Package,
-    /// The commit, with `-dirty` behind it where something was changed since.
+    /// The commit, with the suffix `-dirty` if there are uncommitted changes.
     revision: String,
     created: Timestamp,
     source: Option<String>,
 }
 
 impl About {
-    /// The labels, by the names that OCI gave them.
+    /// The labels, by their OCI names.
     fn labels(&self) -> Vec<(String, String)> {
         let labels = [
             ("title", Some(&self.package.name)),
@@ -126,12 +127,12 @@ impl About {
     }
 }
 
-/// The digest of the image in the file `path`, once all in it is what it should be.
+/// Digest of the image in the file `path`, after all checks.
 pub(crate) fn digest(path: &Path) -> Result<String> {
     Ok(read::Image::open(path)?.digest)
 }
 
-/// A file with an image, and its digest.
+/// A file with a small image, and its digest.
 #[cfg(test)]
 pub(crate) fn small() -> (Vec<u8>, String) {
     let written = layout::tests::image(&[Platform::Amd64]);
@@ -166,7 +167,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .collect::<Result<Vec<_>>>()?;
         let name = &about.package.name;
         for Variant { platform, sbom, .. } in &variants {
-            // In the image, too; this one for those who have no registry at hand.
+            // The image has the SBOM as well; this file is for use without a registry.
             let file = format!("{name}-linux-{}.spdx.json", platform.arch());
             write(&file, &serde_json::to_vec_pretty(sbom)?)?;
         }
@@ -197,7 +198,7 @@ fn revision() -> Result<String> {
     Ok(if changed { commit + "-dirty" } else { commit })
 }
 
-/// `$SOURCE_DATE_EPOCH`, else the time of the commit: not that of the build, which would change the bytes.
+/// `$SOURCE_DATE_EPOCH`, else the time of the commit. The time of the build would change the bytes.
 fn created() -> Result<Timestamp> {
     let seconds = match std::env::var("SOURCE_DATE_EPOCH") {
         Ok(seconds) => seconds,

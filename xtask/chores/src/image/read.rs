@@ -1,4 +1,4 @@
-//! An image, read back from its layout: nothing that it says is believed before it was checked.
+//! Reads an image back from its layout. Checks everything that the layout claims.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,14 +19,14 @@ use super::layout::{ATTESTATION, REFERENCE, SPDX, STATEMENT, sha256};
 /// An image of one or more platforms.
 #[derive(Debug)]
 pub(super) struct Image {
-    /// By which the tools that read the layout call it.
+    /// Reference for tools that read the layout.
     pub(super) reference: String,
-    /// By which a registry has it.
+    /// Digest of the image in a registry.
     pub(super) digest: String,
     pub(super) variants: Vec<Variant>,
 }
 
-/// One platform of it.
+/// The image for one platform.
 #[derive(Debug)]
 pub(super) struct Variant {
     pub(super) arch: Arch,
@@ -37,7 +37,7 @@ pub(super) struct Variant {
 }
 
 impl Image {
-    /// The image in the file `path`. Every file of the layout is what its digest says, and is needed.
+    /// Opens the image in the file `path`. Every file of the layout must match its digest and must be needed.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let tar = fs::read(path).with_context(|| format!("read {}", path.display()))?;
         Self::read(&tar).with_context(|| format!("{} is no image as it should be", path.display()))
@@ -89,7 +89,7 @@ impl Image {
 /// The files of a layout.
 struct Layout {
     files: BTreeMap<String, Vec<u8>>,
-    /// Those that were asked for.
+    /// Files that were read.
     read: RefCell<BTreeSet<String>>,
 }
 
@@ -120,7 +120,7 @@ impl Layout {
         Ok(content)
     }
 
-    /// What `descriptor` describes.
+    /// Content of `descriptor`.
     fn blob(&self, descriptor: &Descriptor, media_type: &MediaType) -> Result<&[u8]> {
         let (digest, found) = (descriptor.digest(), descriptor.media_type());
         ensure!(found == media_type, "{digest} is {found}, not {media_type}");
@@ -201,7 +201,7 @@ impl Layout {
         Ok(statement["predicate"].take())
     }
 
-    /// Nothing is in the layout that belongs to no image.
+    /// Fails if the layout has a file that belongs to no image.
     fn all_read(&self) -> Result<()> {
         let read = self.read.borrow();
         let rest: Vec<_> = self.files.keys().filter(|path| !read.contains(*path)).collect();
@@ -271,7 +271,7 @@ mod tests {
         );
     }
 
-    /// A layout of these files.
+    /// A layout with these files.
     fn packed(files: impl IntoIterator<Item = (String, Vec<u8>)>) -> Vec<u8> {
         let mut tar = tar::Builder::new(Vec::new());
         for (path, content) in files {
@@ -286,7 +286,7 @@ mod tests {
         Layout::unpack(&image(&[Platform::Amd64]).bytes).unwrap().files
     }
 
-    /// Why the layout is not believed if the content of this file is changed.
+    /// The error if the content of this file is changed.
     fn refusal(changed: &str, change: impl Fn(&mut Vec<u8>)) -> String {
         let mut files = files();
         change(files.get_mut(changed).unwrap());

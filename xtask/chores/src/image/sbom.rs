@@ -1,5 +1,5 @@
-//! What a binary is made of, as an [SPDX 2.3](https://spdx.github.io/spdx-spec/v2.3/) document: the crates that are
-//! linked into it, Rust's library and the C library.
+//! The parts of a binary as an [SPDX 2.3](https://spdx.github.io/spdx-spec/v2.3/) document: linked crates, Rust's
+//! library and the C library.
 
 use std::collections::BTreeMap;
 
@@ -13,24 +13,24 @@ use xtask::command::{self, cargo};
 
 const DOCUMENT: &str = "SPDXRef-DOCUMENT";
 
-/// A crate in the tree: its place in the document is [`Part::id`].
+/// A crate in the tree; [`Part::id`] is its id in the document.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Part {
     pub(super) name: String,
     pub(super) version: String,
     license: String,
-    /// Empty where there is none.
+    /// Empty if unknown.
     repository: String,
-    /// Not from a registry.
+    /// From this workspace, not from a registry.
     pub(super) ours: bool,
 }
 
-/// What a controller is made of; each crate has the ids of those that it depends on.
+/// The crates of a controller; each has the ids of its dependencies.
 pub(super) fn parts(controller: &str, platform: Platform) -> Result<BTreeMap<Part, Vec<String>>> {
     parse(&tree(controller, platform)?)
 }
 
-/// The SPDX document of `built`, which is made of `parts` and whose bytes are `binary`.
+/// The SPDX document of `built`, which consists of `parts` and has the bytes `binary`.
 pub(super) fn of(
     about: &About,
     built: &Binary,
@@ -63,7 +63,7 @@ pub(super) fn of(
         "spdxVersion": "SPDX-2.3",
         "dataLicense": "CC0-1.0",
         "SPDXID": DOCUMENT,
-        // A name that no other document has: it is of this very binary.
+        // Unique to the bytes of this binary.
         "documentNamespace": format!("https://spdx.org/spdxdocs/{name}-{}", sha256(binary)),
         "name": name,
         "creationInfo": {
@@ -75,9 +75,9 @@ pub(super) fn of(
     }))
 }
 
-/// What of the tree ends up in the binary, a line a crate: its depth, and three fields.
+/// The tree of crates in the binary, one a line: depth and three fields.
 ///
-/// Of `cargo tree`, because `cargo metadata` tells the features of the whole workspace: tests ask for more.
+/// From `cargo tree`, as `cargo metadata` reports the features of the whole workspace, where tests enable more.
 fn tree(controller: &str, platform: Platform) -> Result<String> {
     let mut tree = cargo([
         "tree",
@@ -98,10 +98,10 @@ fn tree(controller: &str, platform: Platform) -> Result<String> {
     command::output(tree.args(["--format", "|{p}|{l}|{r}"]))
 }
 
-/// Each crate with the ids of those that it depends on.
+/// Each crate with the ids of its dependencies.
 pub(super) fn parse(tree: &str) -> Result<BTreeMap<Part, Vec<String>>> {
     let mut parts = BTreeMap::<Part, Vec<String>>::new();
-    // From the root to the crate of the last line.
+    // From the root to the crate of the previous line.
     let mut above: Vec<Part> = Vec::new();
     for line in tree.lines().filter(|line| !line.is_empty()) {
         let (depth, part) = parse_line(line).with_context(|| format!("cargo tree said {line:?}"))?;
@@ -117,8 +117,8 @@ pub(super) fn parse(tree: &str) -> Result<BTreeMap<Part, Vec<String>>> {
     Ok(parts)
 }
 
-/// `2|rustls v0.23.1|Apache-2.0|https://…`; `(*)` follows where its dependencies were shown before, and a path
-/// stands behind the version of what is in the workspace.
+/// `2|rustls v0.23.1|Apache-2.0|https://…`; followed by `(*)` if its dependencies were shown before. Crates of the
+/// workspace have a path after the version.
 fn parse_line(line: &str) -> Option<(usize, Part)> {
     let line = line.strip_suffix(" (*)").unwrap_or(line);
     let mut fields = line.split('|');
@@ -137,9 +137,9 @@ fn parse_line(line: &str) -> Option<(usize, Part)> {
 }
 
 impl Part {
-    /// Its place in the document.
+    /// Id in the document.
     pub(super) fn id(&self) -> String {
-        // Of letters, digits, `.` and `-` only.
+        // SPDX allows only letters, digits, `.` and `-`.
         let id = format!("SPDXRef-crate-{}-{}", self.name, self.version);
         id.replace(|c: char| !c.is_ascii_alphanumeric() && c != '.', "-")
     }
@@ -161,7 +161,7 @@ impl Part {
     }
 }
 
-/// What SPDX wants to know of any package; where it is found is for who has it to say.
+/// Fields that SPDX requires of any package; callers with a download location add it.
 fn package(id: &str, name: &str, version: &str, license: &str) -> Value {
     json!({
         "SPDXID": id,
@@ -175,14 +175,14 @@ fn package(id: &str, name: &str, version: &str, license: &str) -> Value {
     })
 }
 
-/// A library that comes with the toolchain; scanners know it as part of `product`.
+/// A library of the toolchain; scanners know it as part of `product`.
 fn linked(name: &str, product: &str, version: &str, license: &str) -> Value {
     let mut package = package(&format!("SPDXRef-{name}"), name, version, license);
     package["externalRefs"] = reference(&format!("pkg:generic/{product}@{version}"));
     package
 }
 
-/// By which scanners look for advisories.
+/// Reference by which scanners look up advisories.
 fn reference(package_url: &str) -> Value {
     json!([{
         "referenceCategory": "PACKAGE-MANAGER",

@@ -1,5 +1,4 @@
-//! A base for Kustomize. Its generator makes the `ConfigMap`, so that the pods are replaced when an overlay changes the
-//! config.
+//! A Kustomize base. Its generator makes the `ConfigMap`, so that an overlay that changes the config replaces the pods.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -9,13 +8,13 @@ use anyhow::{Context, Result};
 use super::{Document, NAMESPACE, POLICIES, joined};
 use crate::package::Package;
 
-/// The template of the `ConfigMap`, and the key of the file in it.
+/// Template of the `ConfigMap`, and the key of the config file.
 const CONFIG_MAP: &str = "configmap.yaml";
 const CONFIG: &str = "config.yaml";
-/// In the pods' annotations: the comment and the checksum that the name of a generated `ConfigMap` stands for.
+/// Comment and checksum in the pods' annotations, which the name of a generated `ConfigMap` replaces.
 const CHECKSUM: [&str; 2] = ["# The config is read at the start only.", "checksum/config: "];
 
-/// Where Kustomize finds namespaces that it does not know of.
+/// Fields with namespaces that Kustomize does not know.
 const NAMESPACES: &str = "\
 namespace:
   - kind: FlowSchema
@@ -33,10 +32,10 @@ pub(super) fn base(controller: &Package, documents: &[Document]) -> Result<BTree
         .as_str()
         .context("the ConfigMap has no config")?;
     let labels = serde_json::to_string(&config_map["metadata"]["labels"])?;
-    // Kustomize takes each name of it among the resourceNames of a role for a reference, and the Lease has the name of
-    // the controller.
+    // Kustomize takes this name in a role's resourceNames for a reference, and the Lease has the name of the
+    // controller.
     let generated = format!("{name}-config");
-    // An overlay of another namespace would leave policies behind that limit nobody: they name the user in CEL.
+    // Policies name the user in CEL, so an overlay with another namespace would leave policies that limit nobody.
     let others: Vec<_> = others
         .iter()
         .filter(|document| document.template != POLICIES)
@@ -44,8 +43,8 @@ pub(super) fn base(controller: &Package, documents: &[Document]) -> Result<BTree
         .collect();
     let kustomization = format!(
         "# A base of {name} {version}. An overlay says what differs: `namespace`, `images`, `replicas`, `patches`, and\n\
-         # `configMapGenerator` with `behavior: replace` and the same name and namespace for the config. It has no admission\n\
-         # policies: they name the account and its namespace in CEL, where Kustomize finds neither.\n\
+         # `configMapGenerator` with `behavior: replace` and the same name and namespace for the config. It has no
+         # admission\n\ policies: they name the account and its namespace in CEL, where Kustomize finds neither.\n\
          apiVersion: kustomize.config.k8s.io/v1beta1\n\
          kind: Kustomization\n\
          resources: [resources.yaml]\n\
@@ -69,7 +68,7 @@ pub(super) fn base(controller: &Package, documents: &[Document]) -> Result<BTree
         .into())
 }
 
-/// How the pods name their `ConfigMap`.
+/// Reference of the pods to their `ConfigMap`.
 fn mount(config_map: &str) -> String {
     format!("configMap:\n            name: {config_map}\n")
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask manifests`: the charts as plain files, for those who do without Helm.
+//! `cargo xtask manifests`: the charts as plain manifests, for use without Helm.
 //!
 //! | file | what for |
 //! |---|---|
@@ -22,15 +22,15 @@ use anyhow::{Context, Result};
 use crate::package::{self, Package};
 use xtask::command::{self, root};
 
-/// Where the objects are to be.
+/// Namespace of the objects.
 const NAMESPACE: &str = "kube-system";
-/// The template of the admission policies, which name the user that they limit.
+/// Template of the admission policies, which name the user that they limit.
 const POLICIES: &str = "admissionpolicy.yaml";
-/// Ends a document of YAML.
+/// Separates YAML documents.
 const END: &str = "\n---\n";
-/// What Helm writes above each document, and before the path of its template.
+/// Prefix of the comment with the template's path, which Helm writes above each document.
 const SOURCE: &str = "# Source: ";
-/// How lines begin that are true of what Helm installs alone.
+/// Beginnings of lines that only apply to objects installed by Helm.
 const OF_HELM: [&str; 3] = [SOURCE, "app.kubernetes.io/managed-by: ", "helm.sh/chart: "];
 
 #[derive(clap::Args)]
@@ -40,7 +40,8 @@ pub(crate) struct Args {
     /// Where to write
     #[arg(long, value_name = "DIR", default_value = "target/manifests")]
     output: PathBuf,
-    /// Values of the charts that differ from their defaults, as Helm takes them; a static pod has flags instead of `config`
+    /// Values of the charts that differ from their defaults, as Helm takes them; a static pod has flags instead of
+    /// `config`
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 }
@@ -60,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The files of a controller, by path from where they are written to.
+/// Files of a controller, by path relative to the output folder.
 fn files(controller: &Package, set: &[String]) -> Result<BTreeMap<PathBuf, String>> {
     let Package { name, version, .. } = controller;
     let set: Vec<_> = set.iter().map(String::as_str).collect();
@@ -78,7 +79,7 @@ fn files(controller: &Package, set: &[String]) -> Result<BTreeMap<PathBuf, Strin
     Ok(files)
 }
 
-/// An object as the chart has it, with its comments.
+/// An object as rendered by the chart, with its comments.
 struct Document {
     /// Such as `deployment.yaml`.
     template: String,
@@ -106,7 +107,7 @@ impl Document {
     }
 }
 
-/// What the chart `name` renders for a release with these values.
+/// Output of the chart `name` for a release with these values.
 fn rendered(name: &str, release: &str, values: &[&str]) -> Result<Vec<Document>> {
     let helm = std::env::var_os("HELM").unwrap_or_else(|| OsString::from("helm"));
     let mut template = Command::new(helm);

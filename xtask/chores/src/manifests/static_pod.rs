@@ -1,5 +1,6 @@
-//! A static pod beside kube-apiserver. A kubelet runs it without an API server, so it names no object of one: neither
-//! `ServiceAccount` nor `ConfigMap`. A kubeconfig in a folder of the node says who it is.
+//! A static pod next to kube-apiserver. A kubelet runs it without an API server, so it refers to no API objects:
+//! neither
+//! `ServiceAccount` nor `ConfigMap`. A kubeconfig in a folder of the node has its identity.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,9 +11,9 @@ use serde_json::{Value, json};
 use super::{NAMESPACE, POLICIES, joined, rendered};
 use crate::package::Package;
 
-/// Where the folders of the controllers are.
+/// Parent of the controllers' folders.
 const FOLDERS: &str = "/etc/kubernetes";
-/// Keys of a pod's spec that say on which node it runs, and as whom of a cluster.
+/// Keys of a pod's spec about the choice of a node and the identity in a cluster.
 const OF_A_CLUSTER: [&str; 6] = [
     "affinity",
     "automountServiceAccountToken",
@@ -21,15 +22,15 @@ const OF_A_CLUSTER: [&str; 6] = [
     "tolerations",
     "topologySpreadConstraints",
 ];
-/// The templates with its permissions.
+/// Templates with the permissions.
 const PERMISSIONS: [&str; 3] = ["rbac.yaml", "flowschema.yaml", POLICIES];
 
-/// Who reads its metrics.
+/// Readers of the metrics.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Readers {
-    /// Whoever is on the node.
+    /// Anybody on the node.
     OfTheNode,
-    /// Whom the API server allows it, from everywhere.
+    /// Accounts that the API server allows, from everywhere.
     Allowed,
 }
 
@@ -45,7 +46,7 @@ fn files_for(controller: &Package, set: &[&str], readers: Readers) -> Result<BTr
         Readers::OfTheNode => ("static-pod", "config.metricsAuthorization=none"),
         Readers::Allowed => ("static-pod-metrics", "config.metricsAuthorization=kubernetes"),
     };
-    // The user of the image, by number: who may read the kubeconfig is a question of the node.
+    // The image's user, by number; the node decides who may read the kubeconfig.
     let values = [
         "hostNetwork=true",
         "priorityClassName=system-node-critical",
@@ -53,7 +54,7 @@ fn files_for(controller: &Package, set: &[&str], readers: Readers) -> Result<BTr
         "podSecurityContext.runAsGroup=65532",
         authorization,
     ];
-    // Whoever has the chart installed, too, keeps each of its objects, and its Service finds none of these pods.
+    // Under another name, so that an installed chart keeps its objects and its Service does not select these pods.
     let documents = rendered(name, &format!("{name}-static-pod"), &[&values[..], set].concat())?;
     let deployment = documents
         .iter()
@@ -79,7 +80,7 @@ fn files_for(controller: &Package, set: &[&str], readers: Readers) -> Result<BTr
     ]))
 }
 
-/// The pod of a Deployment as a static one.
+/// Turns the pod of a Deployment into a static one.
 fn pod(name: &str, mut deployment: Value, readers: Readers) -> Result<Value> {
     let folder = format!("{FOLDERS}/{name}");
     let mut template = deployment["spec"]["template"].take();
@@ -126,7 +127,7 @@ fn pod(name: &str, mut deployment: Value, readers: Readers) -> Result<Value> {
     }))
 }
 
-/// An object that is about the user of the kubeconfig instead of a `ServiceAccount`.
+/// Replaces the `ServiceAccount` in an object by the kubeconfig's user.
 fn of_user(name: &str, mut object: Value) -> Value {
     if let Some(subjects) = object.get_mut("subjects") {
         *subjects = json!([{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}]);

@@ -1,7 +1,7 @@
-# What is in the registry after a release. Sourced by bash in the folder that was published from, with the variables of a
+# Checks the registry after a release. Sourced by bash in the folder that was published from, with the variables of a
 # `Release`.
 
-# In the place of GitHub's action: a provenance (https://slsa.dev/provenance/v1) as GitHub would make it of this run.
+# Replaces GitHub's action: a provenance (https://slsa.dev/provenance/v1) as GitHub would create it for this run.
 attest_provenance() {
   local source=$GITHUB_SERVER_URL/$GITHUB_REPOSITORY of
   jq --null-input --arg source "$source" --arg tag "$GITHUB_REF_NAME" --arg commit "$GITHUB_SHA" \
@@ -21,7 +21,7 @@ attest_provenance() {
   done
 }
 
-# refused WHY COMMAND...: fails unless the command does, and says why.
+# refused WHY COMMAND...: fails unless the command fails with WHY in its output.
 refused() {
   local why=$1 said
   shift
@@ -43,11 +43,11 @@ verify() {
   }
 }
 
-# Image and chart have a signature and a provenance of this commit; nobody else's key, and no other content, has them.
+# Image and chart have a signature and a provenance of this commit, and none by another key or for other content.
 published() {
   local of other
   for of in ${IMAGE_DIGEST:+"$IMAGE@$IMAGE_DIGEST"} "$CHART@$CHART_DIGEST"; do
-    # An attestation counts for cosign, too: the type tells them apart.
+    # For cosign, an attestation is a signature as well; the type tells them apart.
     verify verify ours "$of" |
       jq --exit-status 'any(.critical.type == "https://sigstore.dev/cosign/sign/v1")' >"$KEYS/log"
     verify verify-attestation ours "$of" --type slsaprovenance1 | jq --exit-status --arg commit "$GITHUB_SHA" \
@@ -57,7 +57,7 @@ published() {
     refused 'accepted signatures do not match' verify verify other "$of"
     refused 'accepted signatures do not match' verify verify-attestation other "$of" --type slsaprovenance1
 
-    # Where the signatures are moved to other content.
+    # Signatures that are moved to other content.
     crane append --new_layer "$CONTROLLER-$VERSION.tgz" --new_tag "${of%@*}:other" >"$KEYS/log" 2>&1
     other=$(crane digest "${of%@*}:other")
     refused 'no signatures found' verify verify ours "${of%@*}@$other"
@@ -68,7 +68,7 @@ published() {
   [ -z "$IMAGE_DIGEST" ] || sboms
 }
 
-# Each platform of the image has its SBOM in the registry, as buildx attaches one, and as a signed attestation.
+# Each platform of the image has its SBOM in the registry, attached as by buildx, and as a signed attestation.
 sboms() {
   local index platform attached layer architecture
   index=$(crane manifest "$IMAGE@$IMAGE_DIGEST")
@@ -88,13 +88,13 @@ sboms() {
   done
 }
 
-# again FOLDER: what the workflow does when a job is tried again, with what is in FOLDER/out.
+# again FOLDER: what the workflow does on a retry of a job, with the content of FOLDER/out.
 again() {
   rm -rf "$1/out/layout"
   RUNNER_TEMP=$1 GITHUB_OUTPUT=/dev/null "$SCRIPT" push
 }
 
-# A version that is there is published again as it is, and never with the image or the package of $NEXT.
+# A published version can be published again unchanged, but never with the image or the package of $NEXT.
 never_twice() {
   local image=$RUNNER_TEMP/other-image package=$RUNNER_TEMP/other-package
   digests before
@@ -107,7 +107,8 @@ never_twice() {
   cp -r . "$package/out"
   cp "$NEXT/$CONTROLLER"-*.tgz "$package/out/$CONTROLLER-$VERSION.tgz"
   refused "$CHART:$VERSION is there already, and not the same" again "$package"
-  # A registry that does not answer has not said that there is no such version, of an image or of a chart alone.
+  # A registry that does not answer has not said that the version is missing, neither for an image nor for a chart
+  # alone.
   export REGISTRY_HOST=localhost:1
   refused "nobody knows whether localhost:1/owner/$CONTROLLER:$VERSION is there" again "$RUNNER_TEMP"
   GITHUB_REF_NAME=kube-controllers-v$VERSION refused \

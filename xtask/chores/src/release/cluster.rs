@@ -1,5 +1,4 @@
-//! Somebody who installs what was published; and the kubelet, which runs the image that a pod names with what the pod
-//! says.
+//! Installs what was published, and plays the kubelet, which runs the pod's image as the pod says.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,10 +19,10 @@ use crate::admin;
 use crate::image::FOLDER;
 use xtask::command;
 
-/// Within which a pod is ready, leads, and has stopped.
+/// Time limit for a pod to be ready, to lead, and to stop.
 const SOON: Duration = Duration::from_secs(30);
 const NAMESPACE: &str = "kube-system";
-/// Where the pod finds its config.
+/// Folder of the config in the pod.
 const MOUNTED: &str = "/etc/controller";
 
 pub(super) struct Cluster {
@@ -34,7 +33,7 @@ pub(super) struct Cluster {
 struct Pod {
     process: Process,
     image: String,
-    // Its image and its config, removed on drop.
+    // Image and config, removed on drop.
     _files: TempDir,
 }
 
@@ -46,8 +45,8 @@ impl Cluster {
         })
     }
 
-    /// Has Helm install or upgrade the released controller from the registry, and rolls its pod out: the new one is
-    /// ready before the old one stops, and leads then.
+    /// Installs or upgrades the released controller from the registry with Helm, and rolls out its pod: the new pod is
+    /// ready before the old one stops, and then leads.
     pub(super) async fn put(&mut self, runner: &Runner, verb: &str, release: &Release) -> Result<()> {
         let Release { name, version, .. } = release;
         let helm = format!(
@@ -117,7 +116,7 @@ impl Cluster {
         })
     }
 
-    /// Waits until the pod is ready, stops the one before, and waits until this one leads.
+    /// Waits until the pod is ready, stops the previous one, and waits until the new one leads.
     async fn until_leading(&mut self, pod: &mut Pod, release: &Release, uid: &str) -> Result<()> {
         let Release {
             name,
@@ -156,7 +155,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Stops every pod; each must end well.
+    /// Stops every pod; each must exit successfully.
     pub(super) async fn stop(self) -> Result<()> {
         for (name, pod) in self.pods {
             pod.stop().await.with_context(|| format!("stop {name}"))?;

@@ -1,8 +1,8 @@
-//! `cargo xtask release --dry-run`: a first release and the one after it, in a clone, with a registry, keys and a cluster
-//! that go with it.
+//! `cargo xtask release --dry-run`: a first release and the next one, in a clone, with a temporary registry, keys and
+//! cluster.
 //!
-//! The steps are those of the release workflow ([`jobs`](super::jobs)). What is not there: GitHub, and Sigstore's
-//! signatures without keys.
+//! The steps are those of the release workflow ([`jobs`](super::jobs)). Only GitHub and Sigstore's keyless signatures
+//! are missing.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,9 +21,9 @@ use crate::{image, package};
 use xtask::command::{self, git, root, target_dir};
 use xtask::steps::Steps;
 
-/// Within which the registry serves.
+/// Time limit for the registry to serve.
 const SOON: Duration = Duration::from_secs(30);
-/// Functions that attest and look at what was published.
+/// Functions that attest and check what was published.
 pub(super) const CHECKS: &str = include_str!("checks.sh");
 
 #[derive(clap::Args)]
@@ -51,7 +51,7 @@ pub(super) fn run(options: &Options) -> Result<()> {
     outcome
 }
 
-/// The folder of a dry run: always the same, because its path is in the flags of the compiler.
+/// Folder of a dry run. Always the same, as its path is in the compiler's flags.
 struct Work {
     path: PathBuf,
     keep: bool,
@@ -66,7 +66,7 @@ impl Work {
         Ok(work)
     }
 
-    /// Removes what is left of the run before, but for what cargo built.
+    /// Removes the remains of the previous run, except cargo's output.
     fn clear(&self) -> Result<()> {
         let Ok(entries) = self.path.read_dir() else {
             return Ok(());
@@ -130,7 +130,7 @@ fn whole(work: &Path, steps: &mut Steps, controllers: &[String], with_umbrella: 
         })?;
     }
 
-    // Of the last one: it is the smallest.
+    // The last release, as it is the smallest.
     let first = releases.last().context("no controller was released")?;
     let tag = steps.run("changelog and tag of the next version", || {
         prepare_next(&runner, first)
@@ -149,7 +149,7 @@ fn whole(work: &Path, steps: &mut Steps, controllers: &[String], with_umbrella: 
     steps.run("everything stops", || runtime.block_on(cluster.stop()))
 }
 
-/// What differs from GitHub's machines.
+/// Variables that differ from GitHub's machines.
 fn variables(work: &Path) -> Variables {
     let inherited = |name| std::env::var(name).unwrap_or_default();
     let folder = |name: &str| work.join(name).display().to_string();
@@ -161,13 +161,13 @@ fn variables(work: &Path) -> Variables {
             format!("{}:{}:{}", folder("shims"), folder("bin"), inherited("PATH")),
         ),
         ("PLATFORMS", image::buildable()),
-        // Without the permission to change roots, images are not run from an empty one, but for CI.
+        // Without the permission to change roots, images do not run in an empty root; in CI that is an error.
         ("CI", inherited("CI")),
         ("CARGO_TARGET_DIR", folder("target")),
         ("CONTROL_PLANE_CACHE", control_plane),
         ("KEYS", folder("keys")),
         ("COSIGN_PASSWORD", String::new()),
-        // Nothing of the user's own.
+        // Hides the user's own configuration.
         ("DOCKER_CONFIG", folder("docker")),
         ("HELM_CACHE_HOME", folder("helm")),
         ("HELM_CONFIG_HOME", folder("helm")),
@@ -177,7 +177,7 @@ fn variables(work: &Path) -> Variables {
     .into()
 }
 
-/// Clones what is committed.
+/// Clones the committed state.
 fn clone(runner: &Runner) -> Result<()> {
     if !command::output(&mut git(["status", "--porcelain"]))?.is_empty() {
         println!("What is not committed is left out.");
@@ -188,7 +188,7 @@ fn clone(runner: &Runner) -> Result<()> {
     runner.shell(settings, &runner.clone, &Variables::new())
 }
 
-/// A registry on loopback, with nothing in it, and its address.
+/// An empty registry on loopback, and its address.
 async fn registry(work: &Path) -> Result<(Process, String)> {
     let serve = ["registry", "serve", "--address", "127.0.0.1:0"];
     let mut registry = Process::spawn(&work.join("bin/crane"), &serve, &[])?;
@@ -204,8 +204,7 @@ async fn registry(work: &Path) -> Result<(Process, String)> {
     Ok((registry, format!("localhost:{port}")))
 }
 
-/// Two keys of cosign, ours and that of somebody else, and one that signs tags; and programs that stand before those of the
-/// same name.
+/// Two keys of cosign, ours and another one, and one to sign tags; and programs that shadow those of the same name.
 fn keys(runner: &Runner) -> Result<()> {
     let made = "mkdir keys shims
                 cd keys
@@ -230,7 +229,7 @@ fn keys(runner: &Runner) -> Result<()> {
                  PATH='{path}' exec '{helm}' \"$@\""
             ),
         ),
-        // A key, and no log of what it signed.
+        // Signs with a key and without a transparency log.
         (
             "cosign",
             format!(
@@ -239,7 +238,7 @@ fn keys(runner: &Runner) -> Result<()> {
                  exec '{work}/bin/cosign' \"$@\""
             ),
         ),
-        // The files of a release are there, and hold something.
+        // The files of a release must exist and not be empty.
         (
             "gh",
             "for word; do\n  case $word in\n  *.gz | *.json | *.md | *.tgz | *.yaml) test -s \"$word\" && echo \"attached: $word\" ;;\n  \
@@ -255,7 +254,7 @@ fn keys(runner: &Runner) -> Result<()> {
     Ok(())
 }
 
-/// Turns what is unreleased into the sections of the changelogs that are not there yet; makes a tag each.
+/// Turns unreleased changes into sections of the changelogs where missing, and makes a tag for each.
 fn changelogs_and_tags(runner: &Runner, names: &[&str]) -> Result<Vec<String>> {
     let mut tags = Vec::new();
     let mut script = Vec::new();
@@ -275,7 +274,7 @@ fn changelogs_and_tags(runner: &Runner, names: &[&str]) -> Result<Vec<String>> {
     Ok(tags)
 }
 
-/// Commits, as if it had been merged, and tags it.
+/// Commits as a merge would, and tags the commit.
 fn merged(subject: &str, tags: &[String]) -> String {
     let tags = tags
         .iter()
@@ -288,7 +287,7 @@ fn merged(subject: &str, tags: &[String]) -> String {
     )
 }
 
-/// Changes the controller, and does what its next release wants of a branch; the tag.
+/// Changes the controller and prepares its next release as on a branch; returns the tag.
 fn prepare_next(runner: &Runner, Release { name, version, .. }: &Release) -> Result<String> {
     let next = next_minor(version).with_context(|| format!("no version comes after {version}"))?;
     let tag = format!("{name}-v{next}");
@@ -306,7 +305,7 @@ fn prepare_next(runner: &Runner, Release { name, version, .. }: &Release) -> Res
     Ok(tag)
 }
 
-/// Releases what `tag` names, and checks what is in the registry then.
+/// Releases `tag` and checks the registry afterwards.
 fn release(runner: &Runner, tag: &str) -> Result<Release> {
     let release = runner.release(tag)?;
     println!("\n--- Signatures, provenance and SBOMs");

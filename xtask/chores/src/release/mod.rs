@@ -1,4 +1,4 @@
-//! `cargo xtask release`: what a tag releases.
+//! `cargo xtask release`: checks and releases what a tag names.
 //!
 //! | file | holds |
 //! |---|---|
@@ -6,9 +6,9 @@
 //! | `jobs` | the jobs of the release workflow, run here |
 //! | `cluster` | an install and an upgrade from the registry |
 //!
-//! `ttl-controller-v0.2.0` is version 0.2.0 of ttl-controller alone: its crate, image and chart. The tag, the crate,
-//! the chart and the changelog must name the same version; each controller has its own. `kube-controllers-v0.2.0` is a
-//! chart alone, which has neither crate nor image.
+//! `ttl-controller-v0.2.0` is version 0.2.0 of ttl-controller only: its crate, image and chart. Tag, crate, chart and
+//! changelog must have the same version; each controller has its own. `kube-controllers-v0.2.0` is only a chart,
+//! without crate and image.
 
 mod cluster;
 mod dry_run;
@@ -48,7 +48,7 @@ struct Tagged {
     tag: String,
 }
 
-/// What is read of a chart.
+/// The fields of a chart that are checked.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Chart {
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 version_of_crate(controller)?.as_deref(),
             )
             .with_context(|| format!("{tag} cannot be released"))?;
-            // As the release workflow reads it.
+            // In the format that the release workflow reads.
             println!("controller={controller}\nversion={version}");
         }
         Some(Part::Notes(Tagged { tag })) => {
@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// None of a chart that has no crate.
+/// `None` for a chart without a crate.
 fn version_of_crate(name: &str) -> Result<Option<String>> {
     if name == UMBRELLA {
         return Ok(None);
@@ -119,7 +119,7 @@ fn check(root: &Path, controller: &str, version: &str, of_crate: Option<&str>) -
         "its chart has version {}",
         chart.version
     );
-    // Of the crate, where there is one.
+    // The version of the crate, if there is one.
     let installs = chart.app_version.as_deref();
     ensure!(
         installs == of_crate,
@@ -151,13 +151,13 @@ fn path_of_changelog(root: &Path, controller: &str) -> PathBuf {
     root.join(folder).join(controller).join("CHANGELOG.md")
 }
 
-/// Whether the line is the heading `## version`, after which a date may follow.
+/// True if the line is the heading `## version`, with or without a date.
 fn names(line: &str, version: &str) -> bool {
     let heading = line.strip_prefix("## ");
     heading.and_then(|heading| heading.split(' ').next()) == Some(version)
 }
 
-/// What follows the heading of the version.
+/// The text below the heading of the version.
 fn section(changelog: &str, version: &str) -> Option<String> {
     let mut lines = changelog.lines();
     lines.find(|line| names(line, version))?;
@@ -189,7 +189,7 @@ mod tests {
         }
     }
 
-    /// A repository with a chart and a changelog of these versions.
+    /// A repository whose chart and changelog have these versions.
     fn repository(chart: &str, app: &str, changelog: &str) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
         let charts = root.path().join("charts/ttl-controller");

@@ -1,4 +1,4 @@
-//! What is judged of an image as it is read.
+//! Checks of an image without running it.
 
 use std::io::Read;
 
@@ -9,10 +9,10 @@ use serde_json::Value;
 use crate::image::read::{Image, Variant};
 use crate::image::{FOLDER, USER, auditable};
 
-/// What an image may take on a node.
+/// Maximum size of an image on a node, in bytes.
 const LIMIT: u64 = 15 << 20;
 
-/// What can be told of an image without running it, as it should be.
+/// Checked properties of an image that is not running.
 pub(super) struct Fixed {
     pub(super) name: String,
     pub(super) version: String,
@@ -20,9 +20,9 @@ pub(super) struct Fixed {
     arch: Arch,
     pub(super) entrypoint: Vec<String>,
     env: Vec<String>,
-    /// In bytes, of the binary.
+    /// Size of the binary, in bytes.
     size: u64,
-    /// How many packages its SBOM lists.
+    /// Number of packages in the SBOM.
     parts: usize,
 }
 
@@ -107,7 +107,7 @@ impl Fixed {
         })
     }
 
-    /// The environment of its entry point.
+    /// Environment of the entry point.
     pub(super) fn environment(&self) -> Vec<(&str, &str)> {
         self.env
             .iter()
@@ -116,13 +116,13 @@ impl Fixed {
     }
 }
 
-/// Of a package of the SBOM: not the libraries that come with the toolchain.
+/// True for crates among the packages of the SBOM, not for the toolchain's libraries.
 fn is_crate(package: &Value) -> bool {
     let id = package["SPDXID"].as_str();
     id.is_some_and(|id| id.starts_with("SPDXRef-crate-"))
 }
 
-/// The binary, once there is no other file and it is one for its platform.
+/// The binary; fails if there is another file or the binary is for another platform.
 fn only_the_binary(variant: &Variant, path: &str) -> Result<Vec<u8>> {
     let mut files = Vec::new();
     for entry in tar::Archive::new(variant.layer.as_slice()).entries()? {

@@ -1,6 +1,6 @@
-//! `cargo xtask verify-image`: images read back, unpacked, and run as a node runs them: in an otherwise empty root
-//! that is read-only, without capabilities, with the service account of a pod: as the user that the image names, and as
-//! one that a platform chooses.
+//! `cargo xtask verify-image`: reads images back, unpacks them, and runs them as a node does: in an otherwise empty
+//! read-only root, without capabilities, with a pod's service account, both as the image's user and as one that a
+//! platform chooses.
 
 mod fixed;
 
@@ -24,19 +24,19 @@ use super::{Platform, USER};
 use crate::admin;
 use xtask::command;
 
-/// Within which a controller is ready, and has stopped.
+/// Time limit for a controller to be ready, and to stop.
 const SOON: Duration = Duration::from_secs(30);
-/// Where pods find their service account.
+/// Folder of the service account in pods.
 const ACCOUNT: &str = "var/run/secrets/kubernetes.io/serviceaccount";
 const NAMESPACE: &str = "kube-system";
-/// A name of the API server that its certificate has, and that the root's `/etc/hosts` tells: the static C library
-/// looks names up, too.
+/// A name in the API server's certificate that the root's `/etc/hosts` has, so that the static C library resolves a
+/// name, too.
 const SERVER: &str = "kubernetes.default.svc";
-/// Gives a process mounts of its own.
+/// Gives a process its own mounts.
 const UNSHARE: &str = "/usr/bin/unshare";
-/// A user as `OpenShift` gives one to a namespace: user and group.
+/// A user ID and group as `OpenShift` assigns them to a namespace.
 const ANYBODY: &str = "1000650000:0";
-/// Enters the root `$1` as the user `$2` and runs the rest there. By whole paths, because `PATH` is the image's.
+/// Enters the root `$1` as the user `$2` and runs the rest there. With full paths, as `PATH` is the image's.
 const ENTER: &str = "\
 root=$1
 user=$2
@@ -81,12 +81,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// Who may change roots and mount.
+/// The privilege to change roots and mount.
 enum Privilege {
     Ours,
-    /// Root, who does not ask for a password.
+    /// By sudo, without a password.
     Sudo,
-    /// Nobody: why.
+    /// Missing, with the reason.
     Missing(String),
 }
 
@@ -184,7 +184,7 @@ async fn ready_and_stopped(mut process: Process, user: &str) -> Result<()> {
     Ok(())
 }
 
-/// An image, unpacked.
+/// An unpacked image.
 struct Root {
     path: PathBuf,
     // Removed on drop.
@@ -194,7 +194,7 @@ struct Root {
 impl Root {
     fn unpack(variant: &Variant) -> Result<Self> {
         let folder = tempfile::tempdir().context("create a directory for the root")?;
-        // Below it, because only root may enter it.
+        // In a subfolder, as only root may enter the temporary folder.
         let path = folder.path().join("root");
         let mut layer = tar::Archive::new(variant.layer.as_slice());
         layer.set_preserve_permissions(true);
@@ -205,7 +205,7 @@ impl Root {
         })
     }
 
-    /// The arguments of `unshare` that run the image's entry point as `user` with `flag`.
+    /// Arguments of `unshare` to run the image's entry point as `user` with `flag`.
     fn enter(&self, fixed: &Fixed, user: &str, flag: &str) -> Vec<String> {
         let script = ["--mount", "/bin/sh", "-euc", ENTER, "enter"].map(str::to_owned);
         let mut args = script.to_vec();
@@ -215,7 +215,7 @@ impl Root {
         args
     }
 
-    /// What the entry point says to `flag`.
+    /// Output of the entry point for `flag`.
     fn ask(&self, fixed: &Fixed, flag: &str) -> Result<String> {
         let mut unshare = Command::new(UNSHARE);
         unshare
@@ -233,7 +233,7 @@ impl Root {
         Ok(said)
     }
 
-    /// Lays down what a node mounts into a pod: a service account, who may do everything, and `/etc/hosts`. The
+    /// Creates what a node mounts into a pod: a service account with all permissions, and `/etc/hosts`. Returns the
     /// port of the API server.
     async fn join_cluster(&self, cluster: &ControlPlane, name: &str) -> Result<String> {
         let kubeconfig = cluster.service_account_kubeconfig(NAMESPACE, name).await?;
@@ -270,7 +270,7 @@ impl Root {
     }
 }
 
-/// Whether the kernel, too, says that `pid` is `user` and nobody else, on a root that it cannot write.
+/// Fails unless the kernel reports `pid` as `user` only, without capabilities, on a read-only root.
 fn confined(pid: u32, user: &str) -> Result<()> {
     let (uid, gid) = user.split_once(':').context("a user without a group")?;
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
@@ -293,7 +293,7 @@ fn confined(pid: u32, user: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether the only mount is a read-only one at `/`.
+/// True if the only mount is a read-only one at `/`.
 fn read_only_root(mounts: &str) -> bool {
     let mut mounts = mounts.lines().map(|line| line.split(' ').skip(4));
     let root = mounts.next().is_some_and(|mut fields| {

@@ -1,5 +1,5 @@
-//! The jobs of the release workflow, run here: the steps that it takes, by the script that it calls. Each action of GitHub
-//! has something else in its place.
+//! Runs the jobs of the release workflow here, with the same steps and the same script. Each GitHub action has a
+//! replacement.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,9 +13,9 @@ use super::split;
 use xtask::command::{self, forget_package};
 
 const SCRIPT: &str = ".github/release.sh";
-/// Run once, before everything else.
+/// Runs once, first.
 const INSTALL_TOOLS: &str = "install_tools";
-/// What the steps of the building job are, and of the publishing job before and after its attestations.
+/// Steps of the building job, and of the publishing job before and after its attestations.
 const BUILD: [&str; 9] = [
     "commit_is_on_main",
     "tag_is_signed",
@@ -36,9 +36,9 @@ pub(super) type Variables = BTreeMap<String, String>;
 pub(super) struct Runner {
     /// The repository.
     pub(super) clone: PathBuf,
-    /// Where each release has a folder.
+    /// Parent of the folders of each release.
     pub(super) work: PathBuf,
-    /// Of every step.
+    /// Variables for every step.
     pub(super) env: Variables,
 }
 
@@ -47,10 +47,10 @@ pub(super) struct Release {
     pub(super) name: String,
     pub(super) version: String,
     pub(super) commit: String,
-    /// What the last steps saw, and `CONTROLLER`, `VERSION`, and the outputs of the push: `IMAGE`, `IMAGE_DIGEST` (empty
-    /// without an image), `CHART` and `CHART_DIGEST`.
+    /// Variables of the last steps, with `CONTROLLER`, `VERSION` and the outputs of the push: `IMAGE`, `IMAGE_DIGEST`
+    /// (empty without an image), `CHART` and `CHART_DIGEST`.
     pub(super) env: Variables,
-    /// Where it was published from.
+    /// Folder that it was published from.
     pub(super) folder: PathBuf,
 }
 
@@ -60,13 +60,13 @@ impl Runner {
         self.step(INSTALL_TOOLS, &self.variables("", ""))
     }
 
-    /// Runs both jobs for `tag`, which is in the clone.
+    /// Runs both jobs for `tag`, which must exist in the clone.
     pub(super) fn release(&self, tag: &str) -> Result<Release> {
         let (name, version) = split(tag)?;
         let mut parse = command::git(["rev-list", "-1", tag]);
         let commit = command::output(parse.current_dir(&self.clone))?.trim().to_owned();
         let mut env = self.variables(tag, &commit);
-        // Without what earlier releases left behind.
+        // Removes the remains of earlier releases.
         let check_out = format!("git checkout --quiet --force {tag}; git clean -ffdxq");
         self.shell(&check_out, &self.clone, &env)?;
         for step in BUILD {
@@ -97,14 +97,14 @@ impl Runner {
         })
     }
 
-    /// What GitHub would set, and where the script is.
+    /// Variables that GitHub would set, and the path of the script.
     fn variables(&self, tag: &str, commit: &str) -> Variables {
         [
             ("GITHUB_PATH", "/dev/null".to_owned()),
             ("GITHUB_REF_NAME", tag.to_owned()),
             ("GITHUB_REPOSITORY", "Owner/controllers".to_owned()),
             ("GITHUB_REPOSITORY_OWNER", "Owner".to_owned()),
-            // Where the sources would be read.
+            // Would link to the sources.
             ("GITHUB_SERVER_URL", "https://github.example".to_owned()),
             ("GITHUB_SHA", commit.to_owned()),
             ("RUNNER_TEMP", self.work.join(tag).display().to_string()),

@@ -5,7 +5,7 @@ use tempfile::TempDir;
 use super::*;
 use xtask::command::root;
 
-/// No step of either job is left out by accident, or taken in another order; an action that is new is noticed.
+/// Fails if a step of a job is missing or out of order, or if an action is new.
 #[test]
 fn the_dry_run_takes_the_steps_of_the_workflow() {
     let workflow = fs::read_to_string(root().join(".github/workflows/release.yml")).unwrap();
@@ -15,7 +15,7 @@ fn the_dry_run_takes_the_steps_of_the_workflow() {
         values.map(|value| value.split('@').next().unwrap()).collect()
     };
     let ours = BUILD.into_iter().chain([INSTALL_TOOLS, PUSH]).chain(FINISH);
-    // The compiler is there, and the registry lets everybody in.
+    // The compiler is installed, and the registry needs no login.
     let left_out = [".github/release.sh install_compiler", ".github/release.sh log_in"];
     let mut steps = of("run: ");
     steps.retain(|step| !left_out.contains(step));
@@ -36,7 +36,7 @@ fn the_dry_run_takes_the_steps_of_the_workflow() {
     );
 }
 
-/// A folder in which steps are run, with programs of its own before those of the machine.
+/// A folder in which steps run, with programs that shadow those of the machine.
 struct Folder(TempDir);
 
 impl Folder {
@@ -73,7 +73,7 @@ impl Folder {
         runner.shell(script, self.0.path(), &Variables::new()).unwrap();
     }
 
-    /// Whether a step ends well for this tag and commit, with these variables.
+    /// Returns whether a step succeeds for this tag and commit, with these variables.
     fn step(&self, step: &str, tag: &str, commit: &str, env: &[(&str, &str)]) -> bool {
         let runner = self.runner();
         let mut all = runner.variables(tag, commit);
@@ -84,7 +84,7 @@ impl Folder {
     }
 }
 
-/// The image and the chart of a controller, and the chart kube-controllers, which has no image.
+/// Image and chart of a controller, and the chart kube-controllers without an image.
 #[test]
 fn only_what_the_registry_says_it_has_not_is_pushed() {
     let get = "GET https://ghcr.io/v2/owner/ttl-controller/manifests/0.2.0";
@@ -113,7 +113,7 @@ fn only_what_the_registry_says_it_has_not_is_pushed() {
             ("ttl-controller", "sha256:2", "image\nchart\n"),
             ("kube-controllers", "", "chart\n"),
         ] {
-            // It has what was pushed.
+            // The registry now has the pushed image.
             let crane = "case $1 in push) echo image >>pushed; exit ;; esac\n\
                          grep -q chart pushed 2>/dev/null && echo sha256:1 && exit\n\
                          echo \"Error: $SAYS\" >&2; exit 1";
@@ -171,7 +171,7 @@ fn a_tag_releases_that_somebody_signed_who_may() {
     ] {
         assert_eq!(is_signed(tag), verified, "{tag}");
     }
-    // As the repository has it before somebody may.
+    // As in the repository before anybody is allowed.
     fs::copy(
         root().join(".github/allowed_signers"),
         folder.path(".github/allowed_signers"),
