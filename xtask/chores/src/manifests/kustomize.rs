@@ -43,8 +43,8 @@ pub(super) fn base(controller: &Package, documents: &[Document]) -> Result<BTree
         .collect();
     let kustomization = format!(
         "# A base of {name} {version}. An overlay says what differs: `namespace`, `images`, `replicas`, `patches`, and\n\
-         # `configMapGenerator` with `behavior: replace` and the same name and namespace for the config. It has no
-         # admission\n\ policies: they name the account and its namespace in CEL, where Kustomize finds neither.\n\
+         # `configMapGenerator` with `behavior: replace` and the same name and namespace for the config. It has no admission\n\
+         # policies: they name the account and its namespace in CEL, where Kustomize finds neither.\n\
          apiVersion: kustomize.config.k8s.io/v1beta1\n\
          kind: Kustomization\n\
          resources: [resources.yaml]\n\
