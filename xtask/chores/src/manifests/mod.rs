@@ -40,8 +40,7 @@ pub(crate) struct Args {
     /// Where to write
     #[arg(long, value_name = "DIR", default_value = "target/manifests")]
     output: PathBuf,
-    /// Values of the charts that differ from their defaults, as Helm takes them; a static pod has flags instead of
-    /// `config`
+    /// Values of the charts that differ from their defaults, as Helm takes them; a static pod has flags instead of `config`
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 }
