@@ -16,7 +16,7 @@ const METRICS: [&str; 2] = ["controller_", "dynamic_resource_allocation_"];
 const OF_OTHERS: [&str; 1] = ["--kube-controller-manager-arg"];
 /// Suffixes that Prometheus adds to the name of a histogram.
 const OF_HISTOGRAMS: [&str; 3] = ["_bucket", "_count", "_sum"];
-/// Minimum words of a quoted part of a log line; shorter parts would match anywhere.
+/// Minimum length, in bytes, of a quoted part of a log line; shorter parts would match anywhere.
 const WORDS: usize = 4;
 
 /// A file of the repository.
