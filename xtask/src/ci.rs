@@ -1,14 +1,13 @@
-//! `cargo xtask ci`: every check that a change must pass, cheapest first; stops at the first that fails.
+//! `cargo xtask ci`: every check for a change, cheapest first; stops at the first failure.
 
 use std::process::Command;
 
 use anyhow::{Context, Result};
-
-use crate::command::{self, cargo, root, run as run_command};
-use crate::control_plane;
-use crate::{kubernetes, rules, schema, test};
 use xtask::CONTROLLERS;
 use xtask::steps::Steps;
+
+use crate::command::{self, cargo, root, run as run_command};
+use crate::{control_plane, kubernetes, rules, schema, test};
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -18,10 +17,10 @@ pub(crate) struct Args {
     nightly: bool,
 }
 
-/// How many cases of each property test a nightly run tries; 256 otherwise.
+/// Cases of each property test in a nightly run; 256 otherwise.
 const NIGHTLY_CASES: u32 = 4096;
 
-/// How many seeds of each suite of fault histories a nightly run tries; 50 otherwise.
+/// Seeds of each suite of fault histories in a nightly run; 50 otherwise.
 const NIGHTLY_SEEDS: u64 = 1000;
 
 /// A named check.
@@ -31,7 +30,7 @@ const STEPS: [Step; 11] = [
     ("format", |_| run_command(&mut cargo(["fmt", "--all", "--check"]))),
     ("spelling", spelling),
     ("rules", |_| rules::run(&rules::Args { check: true })),
-    ("charts", |_| run_command(command::chore("charts").arg("--check"))),
+    ("charts", |_| run_command(command::tool("charts").arg("--check"))),
     ("workflows", workflows),
     ("licenses", licenses),
     ("schema", |_| schema::run(&schema::Args { check: true })),
@@ -61,23 +60,23 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     outcome
 }
 
-/// Words that `[workspace.metadata.typos]` in Cargo.toml does not allow.
+/// Spelling, with the rules in `[workspace.metadata.typos]` in Cargo.toml.
 fn spelling(_: &Args) -> Result<()> {
     run_command(Command::new("typos").current_dir(root()))
         .context("typos comes with `cargo install --locked typos-cli`, or with `pip install typos`")
 }
 
-/// What GitHub would refuse, or read otherwise than it is meant.
+/// Workflows that GitHub would refuse or misread.
 fn workflows(_: &Args) -> Result<()> {
     let mut lint = Command::new("actionlint");
-    // It would ask these where they are installed, and they find other things in each of their versions.
+    // actionlint would call these if installed, and each of their versions finds other things.
     lint.args(["-shellcheck=", "-pyflakes="]).current_dir(root());
     run_command(&mut lint)
         .context("actionlint comes with `go install github.com/rhysd/actionlint/cmd/actionlint@v1.7.12`")
 }
 
-/// Licences, sources and versions of the dependencies; see deny.toml. Not the advisories: a new one would fail a change
-/// that has nothing to do with it.
+/// Licences, sources and versions of the dependencies; see deny.toml. Leaves out advisories: a new one would fail an
+/// unrelated change.
 fn licenses(_: &Args) -> Result<()> {
     run_command(&mut cargo(["deny", "check", "bans", "licenses", "sources"]))
         .context("cargo-deny comes with `cargo install --locked cargo-deny`")
@@ -93,11 +92,21 @@ fn docs(_: &Args) -> Result<()> {
     run_command(doc.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// In the whole workspace a crate may use a feature that only another one asks for.
+/// In a build of the whole workspace, a crate could use a feature that only another crate enables. The library of a
+/// controller is pure: it compiles where there is no client and no runtime.
 fn crates_alone(_: &Args) -> Result<()> {
-    command::crates()?
-        .iter()
-        .try_for_each(|folder| run_command(&mut cargo(["check", "--package", &command::name(folder)])))
+    for folder in command::crates()? {
+        run_command(&mut cargo(["check", "--package", &command::name(&folder)]))?;
+    }
+    CONTROLLERS.iter().try_for_each(|controller| {
+        run_command(&mut cargo([
+            "check",
+            "--package",
+            controller,
+            "--lib",
+            "--no-default-features",
+        ]))
+    })
 }
 
 fn tests(args: &Args) -> Result<()> {
@@ -109,7 +118,7 @@ fn tests(args: &Args) -> Result<()> {
     })
 }
 
-/// The live tests on the other releases that are supported; the newest is that of all other runs.
+/// The live tests on the older supported releases; all other runs use the newest.
 fn older_releases(_: &Args) -> Result<()> {
     let supported = kubernetes::supported()?;
     let (_, older) = supported.split_last().context("no release is supported")?;
@@ -123,14 +132,14 @@ fn older_releases(_: &Args) -> Result<()> {
     })
 }
 
-/// The image of each controller: written, read back, and run from an empty root.
+/// The image of each controller: written, read back, and run in an empty root.
 fn images(_: &Args) -> Result<()> {
     let output = tempfile::tempdir().context("create a directory for images")?;
-    let mut build = command::chore("image");
+    let mut build = command::tool("image");
     build.arg("--output");
     run_command(build.arg(output.path()).args(CONTROLLERS))?;
     let assets = control_plane::assets()?;
-    let mut verify = command::chore("verify-image");
+    let mut verify = command::tool("verify-image");
     let tars = CONTROLLERS
         .iter()
         .map(|name| output.path().join(format!("{name}.tar")));
@@ -143,19 +152,19 @@ fn largest_cluster(_: &Args) -> Result<()> {
     run_command(cargo(test).args(["--", "--ignored", "--nocapture"]))
 }
 
-/// taint-eviction-controller as it is shipped, on that cluster: memory with 50,000 pods to be evicted.
+/// The released taint-eviction-controller on that cluster: memory with 50,000 pods to evict.
 fn evictions_of_the_largest(_: &Args) -> Result<()> {
     scale("taint-eviction-controller", "TAINT_EVICTION_CONTROLLER_BINARY")
 }
 
-/// disruption-controller as it is shipped: memory with 1,000 budgets over 50,000 pods, and what a change costs beside
-/// 500 budgets that no index finds.
+/// The released disruption-controller: memory with 1,000 budgets over 50,000 pods, and the cost of a change next to 500
+/// budgets that no index finds.
 fn budgets_of_large_clusters(_: &Args) -> Result<()> {
     scale("disruption-controller", "DISRUPTION_CONTROLLER_BINARY")
 }
 
-/// The scale tests of a controller, one after the other: each has the machine to itself. They find its release binary
-/// under `variable`.
+/// The scale tests of a controller, one after the other, as each needs the whole machine. They find the release binary
+/// in `variable`.
 fn scale(controller: &str, variable: &str) -> Result<()> {
     let binary = command::release_binary(controller)?;
     let mut test = cargo(["test", "--package", controller, "--test", "scale"]);
@@ -163,7 +172,7 @@ fn scale(controller: &str, variable: &str) -> Result<()> {
     run_command(test.env(variable, binary))
 }
 
-/// Twenty upgrades of two replicas as they are shipped, which write all the time: how long nobody does.
+/// Twenty upgrades of two released replicas with constant writes: how long nobody writes.
 fn rolling_upgrades(_: &Args) -> Result<()> {
     let assets = control_plane::assets()?;
     for (controller, variable) in [
@@ -188,12 +197,12 @@ fn rolling_upgrades(_: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Time and memory against their bars, on the real control plane.
+/// Time and memory against the bars, on the real control plane.
 fn benches(_: &Args) -> Result<()> {
     let assets = control_plane::assets()?;
     let rows = CONTROLLERS.map(|name| name.trim_end_matches("-controller"));
     run_command(
-        command::chore("bench")
+        command::tool("bench")
             .args(rows)
             .env("KUBEBUILDER_ASSETS", assets),
     )

@@ -1,4 +1,4 @@
-//! Other programs: always run in the workspace, shown before they run, and an error when they fail.
+//! Runs other programs: always in the workspace, shown before they run, with an error when they fail.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,20 +6,19 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// The root of the workspace.
 pub fn root() -> &'static Path {
     let xtask = Path::new(env!("CARGO_MANIFEST_DIR"));
     xtask.parent().unwrap_or(xtask)
 }
 
-/// The folders below `crates/`, in the order of their names.
+/// The folders in `crates/`, sorted by name.
 pub fn crates() -> Result<Vec<PathBuf>> {
     let parent = root().join("crates");
     let found = folders(&parent)?.into_iter().map(|name| parent.join(name));
     Ok(found.filter(|path| path.join("Cargo.toml").is_file()).collect())
 }
 
-/// The names of the folders in `parent`, in their order.
+/// The names of the folders in `parent`, sorted.
 pub fn folders(parent: &Path) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for entry in parent
@@ -35,12 +34,12 @@ pub fn folders(parent: &Path) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// The name of a crate: that of its folder.
+/// Name of a crate, which is that of its folder.
 pub fn name(of: &Path) -> String {
     of.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// `cargo args`, not yet run.
+/// `cargo args`, not yet started.
 pub fn cargo<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new("cargo");
     command.args(args).current_dir(root());
@@ -48,8 +47,9 @@ pub fn cargo<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
     command
 }
 
-/// Keeps from `command` what cargo tells a program about the package that it runs. Build scripts that read it (ring's)
-/// would run again, and half of the tree be compiled again, whenever cargo was last called by hand.
+/// Removes the variables about the current package, which cargo sets for the program it runs, from `command`. With
+/// them, build scripts that read them (ring's) would run again after each call of cargo by hand, and recompile half of
+/// the tree.
 pub fn forget_package(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         let told = name.to_string_lossy();
@@ -59,30 +59,30 @@ pub fn forget_package(command: &mut Command) {
     }
 }
 
-/// Where cargo puts what it builds.
+/// Cargo's target directory.
 pub fn target_dir() -> PathBuf {
     root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
 }
 
-/// `git args`, not yet run.
+/// `git args`, not yet started.
 pub fn git<A: AsRef<OsStr>>(args: impl IntoIterator<Item = A>) -> Command {
     let mut command = Command::new("git");
     command.args(args).current_dir(root());
     command
 }
 
-/// `cargo xtask chore` of the crate `chores`, not yet run.
-pub fn chore(name: &str) -> Command {
-    cargo(["run", "--quiet", "--package", "chores", "--", name])
+/// `cargo xtask tool` in the crate `tools`, not yet started.
+pub fn tool(name: &str) -> Command {
+    cargo(["run", "--quiet", "--package", "tools", "--", name])
 }
 
-/// Builds a binary of ours as it is shipped; its path.
+/// Builds a binary as released; returns its path.
 pub fn release_binary(name: &str) -> Result<PathBuf> {
     run(&mut cargo(["build", "--release", "--bin", name]))?;
     Ok(target_dir().join("release").join(name))
 }
 
-/// Shows `command`, on standard error, and runs it: what a chore prints stands alone on standard output, for scripts.
+/// Shows `command` on standard error and runs it. Standard output has only the output of the tool, for scripts.
 pub fn run(command: &mut Command) -> Result<()> {
     let shown = show(command);
     eprintln!("$ {shown}");
@@ -93,7 +93,7 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Shows `command`, runs it, and returns what it prints.
+/// Shows `command`, runs it, and returns its output.
 pub fn output(command: &mut Command) -> Result<String> {
     let shown = show(command);
     eprintln!("$ {shown}");
@@ -107,7 +107,7 @@ pub fn output(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("read what `{shown}` prints"))
 }
 
-/// As it would be typed, the variables that were set for it first.
+/// The command as typed in a shell, with its variables first.
 fn show(command: &Command) -> String {
     let variables = command.get_envs().filter_map(|(name, value)| {
         let value = value?.to_string_lossy();

@@ -1,8 +1,7 @@
 //! `cargo xtask control-plane`: builds the binaries of the test control plane from their Go modules.
 //!
-//! They land in `target/control-plane/`, or in `$CONTROL_PLANE_CACHE`, which can outlive a clone. A build
-//! takes minutes, so nothing is built while the `stamp` beside the binaries still says what they would be
-//! built from.
+//! They go to `target/control-plane/`, or to `$CONTROL_PLANE_CACHE`, which can outlive a clone. A build takes minutes,
+//! so nothing is built while the `stamp` next to the binaries matches their sources.
 
 use std::fs;
 use std::io;
@@ -18,13 +17,13 @@ const GO_MINOR: u32 = 26;
 /// The module whose version the binaries report.
 const KUBERNETES: &str = "k8s.io/kubernetes";
 
-/// Whether a control plane can be had, without building it.
+/// Whether a control plane is available, without building it.
 pub(crate) enum Availability {
-    /// In the directory that `$KUBEBUILDER_ASSETS` names.
+    /// From the directory in `$KUBEBUILDER_ASSETS`.
     Given(PathBuf),
-    /// To be built with the Go release of this name.
+    /// Can be built with the Go release of this name.
     Buildable(String),
-    /// Not at all: why.
+    /// Not available, with the reason.
     Missing(String),
 }
 
@@ -35,7 +34,7 @@ pub(crate) struct Args {
     kubernetes: Option<String>,
 }
 
-/// Builds whatever is not up to date, and prints where it is.
+/// Builds the control plane unless it is up to date, and prints its directory.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let assets = match &args.kubernetes {
         None => match go() {
@@ -48,7 +47,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// That of the release `version` of Kubernetes.
+/// The control plane of Kubernetes `version`.
 pub(crate) fn of_release(version: &str) -> Result<PathBuf> {
     let go = go().map_err(anyhow::Error::msg)?;
     if Sources::read(&module())?.version()? == version {
@@ -62,7 +61,7 @@ pub(crate) fn of_release(version: &str) -> Result<PathBuf> {
     build_module(&go, &module, &target)
 }
 
-/// A module that builds the same programs of another release: it replaces what that release itself takes out of its own tree.
+/// A module that builds the same programs of another release, with the replacements for that release's staging modules.
 fn write_module(to: &Path, version: &str) -> Result<()> {
     let download = format!("{KUBERNETES}@{version}");
     let found = command::output(Command::new("go").args(["mod", "download", "-json", &download]))
@@ -80,14 +79,14 @@ fn write_module(to: &Path, version: &str) -> Result<()> {
     command::run(Command::new("go").args(["mod", "tidy"]).current_dir(to))
 }
 
-/// What `go mod download -json` prints.
+/// Output of `go mod download -json`.
 #[derive(Deserialize)]
 struct Download {
     #[serde(rename = "GoMod")]
     go_mod: PathBuf,
 }
 
-/// The `go.mod` that builds a release, whose own is `of_release`.
+/// The `go.mod` to build `version`, whose own `go.mod` is `of_release`.
 fn go_mod(of_release: &str, version: &str) -> Result<String> {
     let staging = version
         .strip_prefix("v1.")
@@ -108,7 +107,7 @@ fn go_mod(of_release: &str, version: &str) -> Result<String> {
     ))
 }
 
-/// What [`build`] or the environment can provide.
+/// The control plane that [`build`] or the environment can provide.
 pub(crate) fn availability() -> Result<Availability> {
     if let Some(given) = std::env::var_os("KUBEBUILDER_ASSETS").filter(|dir| !dir.is_empty()) {
         let given = PathBuf::from(given);
@@ -124,7 +123,7 @@ pub(crate) fn availability() -> Result<Availability> {
     Ok(go().map_or_else(Availability::Missing, Availability::Buildable))
 }
 
-/// The control plane, built where that is needed; an error where it cannot be had.
+/// The control plane, which is built if needed; an error if unavailable.
 pub(crate) fn assets() -> Result<PathBuf> {
     match availability()? {
         Availability::Given(assets) => Ok(assets),
@@ -157,7 +156,7 @@ fn build_module(go: &str, module: &Path, target: &Path) -> Result<PathBuf> {
     }
 
     fs::create_dir_all(target).with_context(|| format!("create {}", target.display()))?;
-    // Built aside, so that a build that is cut off leaves the former binaries whole.
+    // In a separate directory, so that an interrupted build leaves the previous binaries intact.
     let fresh = tempfile::tempdir_in(target).context("create a directory for the build")?;
     println!("building the control plane: some minutes the first time");
     command::run(
@@ -182,9 +181,9 @@ fn build_module(go: &str, module: &Path, target: &Path) -> Result<PathBuf> {
     Ok(target.to_owned())
 }
 
-/// The release of Go that builds the module, or why there is none.
+/// The release of Go that builds the module, or why none can.
 fn go() -> Result<String, String> {
-    // Asked in the module, where an older Go may fetch the release that go.mod wants.
+    // Run in the module, where an older Go may fetch the release in go.mod.
     let output = Command::new("go")
         .args(["env", "GOVERSION"])
         .current_dir(module())
@@ -208,12 +207,12 @@ fn module() -> PathBuf {
     root().join("crates/local-control-plane/programs")
 }
 
-/// What the module builds: etcd, kube-apiserver and so on.
+/// Programs in the module: etcd, kube-apiserver and so on.
 fn programs() -> Result<Vec<String>> {
     command::folders(&module().join("cmd"))
 }
 
-/// All that the binaries are made of, but for Go itself.
+/// All sources of the binaries except Go itself.
 struct Sources {
     go_mod: String,
     text: String,
@@ -232,7 +231,7 @@ impl Sources {
         Ok(Self { go_mod, text })
     }
 
-    /// That of Kubernetes that the module requires.
+    /// The Kubernetes version that the module requires.
     fn version(&self) -> Result<&str> {
         let mut lines = self
             .go_mod
@@ -243,7 +242,7 @@ impl Sources {
             .context("go.mod requires no version of Kubernetes")
     }
 
-    /// Without symbols, and with the version that the module requires.
+    /// No symbols; sets the version that the module requires.
     fn linker_flags(&self) -> Result<String> {
         let version = self.version()?;
         let mut numbers = version.trim_start_matches('v').split('.');

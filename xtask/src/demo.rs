@@ -14,7 +14,7 @@ use crate::command::{self, cargo};
 /// What follows `cargo xtask demo`.
 
 #[derive(clap::Args)]
-// `--help` is the demo's to answer.
+// The demo itself answers `--help`.
 #[command(disable_help_flag = true)]
 pub struct Args {
     /// For the demo; `--help` lists them
@@ -22,17 +22,17 @@ pub struct Args {
     args: Vec<OsString>,
 }
 
-/// Builds the demo, and becomes it. Returns only where that fails.
+/// Builds the demo and replaces this process with it. Returns only on failure.
 pub fn run(args: &Args) -> Result<Infallible> {
     let demo = build()?;
-    // In the place of this process: Ctrl-C, the terminal and the exit code are the demo's alone.
+    // By exec, so that the demo alone handles Ctrl-C, the terminal and the exit code.
     let failed = Command::new(&demo).args(&args.args).exec();
     Err(failed).with_context(|| format!("start {}", demo.display()))
 }
 
-/// Builds the demo and the controllers; returns where the demo is.
+/// Builds the demo and the controllers; returns the path of the demo.
 fn build() -> Result<PathBuf> {
-    // In one call, so that both are built from the same dependencies.
+    // In one call, so that both share their dependencies.
     let mut build = cargo(["build", "--package", "demo"]);
     for controller in CONTROLLERS {
         build.args(["--package", controller]);
@@ -49,11 +49,11 @@ mod tests {
     #[derive(Parser)]
     struct Cli {
         #[command(subcommand)]
-        chore: Chore,
+        tool: Tool,
     }
 
     #[derive(clap::Subcommand)]
-    enum Chore {
+    enum Tool {
         Demo(super::Args),
     }
 
@@ -64,7 +64,7 @@ mod tests {
             ("xtask demo -- --keep", vec!["--keep"]),
             ("xtask demo", vec![]),
         ] {
-            let Chore::Demo(demo) = Cli::parse_from(line.split(' ')).chore;
+            let Tool::Demo(demo) = Cli::parse_from(line.split(' ')).tool;
             assert_eq!(demo.args, expected);
         }
     }

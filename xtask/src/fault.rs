@@ -1,13 +1,13 @@
 //! `cargo xtask fault`: repeats histories of steps and faults, each drawn from a seed.
 //!
-//! A controller's suite is the module `histories` of its test `sync`; this runs its test [`TELL`], which prints each
+//! A controller's suite is the module `histories` of its test `sync`. This runs its test [`TELL`], which prints each
 //! history in words and how it ended.
 
 use anyhow::{Result, bail};
 
 use crate::command::{self, cargo};
 
-/// The test that tells what becomes of the seeds in `$FAULT_SEEDS`.
+/// The test that prints the histories of the seeds in `$FAULT_SEEDS`.
 const TELL: &str = "histories::tell";
 
 #[derive(clap::Args)]

@@ -1,4 +1,4 @@
-//! CONTRIBUTING.md shows pieces of code: they must be those that are compiled and tested.
+//! Checks that the code in CONTRIBUTING.md is code that is compiled and tested.
 
 use std::fs;
 
@@ -7,12 +7,12 @@ use anyhow::{Context, Result};
 use crate::command::root;
 
 const GUIDE: &str = "CONTRIBUTING.md";
-/// What its pieces are of.
+/// Source of the pieces of code.
 const EXAMPLE: &str = "crates/controller-core/examples/dimmer.rs";
-/// A newcomer reads no more than so many lines of them.
+/// Maximum lines of code for a newcomer to read.
 const MOST_LINES: usize = 80;
 
-/// What is wrong with the pieces, one line each.
+/// Errors in the pieces, one line each.
 pub(crate) fn defects() -> Result<Vec<String>> {
     let read = |file: &str| fs::read_to_string(root().join(file)).with_context(|| format!("read {file}"));
     Ok(compare(&read(GUIDE)?, &read(EXAMPLE)?))

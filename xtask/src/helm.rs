@@ -1,5 +1,5 @@
-//! Helm, for the tests of the charts: `$HELM`, else that of the `PATH`, else one that is built from its Go module
-//! into `target/helm/`, once.
+//! Helm for the tests of the charts: `$HELM`, else the one in `PATH`, else one that is built from its Go module into
+//! `target/helm/`, once.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -8,10 +8,10 @@ use anyhow::{Context, Result};
 
 use crate::command::{self, root};
 
-/// What is built. As in `.ci/run`.
+/// Version to build, as in `.ci/run`.
 const VERSION: &str = "v4.3.1";
 
-/// Where Helm is, after a build of some minutes where there was none. Fails without Go.
+/// Path of Helm, which is first built in some minutes if missing. Fails without Go.
 pub(crate) fn find() -> Result<PathBuf> {
     if let Some(given) = std::env::var_os("HELM").filter(|given| !given.is_empty()) {
         return Ok(given.into());

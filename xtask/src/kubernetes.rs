@@ -1,4 +1,5 @@
-//! The minor releases of Kubernetes: which are named, and which must be by today. The dates are in docs/versions.md.
+//! Minor releases of Kubernetes: the supported ones, and those that must be supported by today. docs/versions.md has
+//! the dates.
 
 use std::fs;
 use std::process::Command;
@@ -8,21 +9,21 @@ use anyhow::{Context, Result, ensure};
 use crate::command::{self, root};
 
 const DOCUMENT: &str = "docs/versions.md";
-/// Where the minors that a release of ours names are written down.
-const SOURCE: &str = "crates/controller-core/src/args/mod.rs";
+/// File that lists the minors which our releases support.
+const SOURCE: &str = "crates/controller-core/src/version.rs";
 
 /// A row of the table of releases.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Release {
     /// `1.37`.
     pub(crate) minor: String,
-    /// The day by which it must be named, such as `2026-10-26`.
+    /// Day by which it must be listed, such as `2026-10-26`.
     name_by: String,
-    /// What the tests run on, such as `v1.37.2`; empty before it is out.
+    /// Version that the tests use, such as `v1.37.2`; empty before the release.
     pub(crate) version: String,
 }
 
-/// Fails for a release that should have been named by today.
+/// Fails for a release that should be listed by today but is not.
 pub(crate) fn check() -> Result<()> {
     let today = command::output(Command::new("date").args(["-u", "+%F"]))?;
     let late = unnamed(&releases()?, &named()?, today.trim());
@@ -34,7 +35,7 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-/// Those that are supported, oldest first.
+/// The supported releases, oldest first.
 pub(crate) fn supported() -> Result<Vec<Release>> {
     let named = named()?;
     let mut releases = releases()?;
@@ -82,7 +83,7 @@ fn minors(source: &str) -> Option<Vec<String>> {
     Some(minors.collect())
 }
 
-/// The minors that should be named by `today`, and are not. What is older than the oldest that is named is past.
+/// Minors that should be listed by `today` but are not. Ignores those older than the oldest listed one.
 fn unnamed(releases: &[Release], named: &[String], today: &str) -> Vec<String> {
     let oldest = releases.iter().position(|release| named.contains(&release.minor));
     let later = releases.iter().skip(oldest.unwrap_or_default());

@@ -1,4 +1,4 @@
-//! What `cargo xtask` and its larger chores share: other programs, the steps of a chore, and the demo.
+//! Shared parts of `cargo xtask` and its larger tools: other programs, the steps of a tool, and the demo.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -11,8 +11,8 @@ pub mod steps;
 
 use std::process::ExitCode;
 
-/// The controllers, by name: of crate, binary, image, chart and tags. Everything here and the tests of the charts iterate
-/// over these.
+/// The controllers by name, which is also the name of crate, binary, image, chart and tags. Everything here and the
+/// tests of the charts iterate over these.
 pub const CONTROLLERS: [&str; 5] = [
     "disruption-controller",
     "resourceclaim-controller",
@@ -21,12 +21,12 @@ pub const CONTROLLERS: [&str; 5] = [
     "ttl-controller",
 ];
 
-/// How a chore ends: an error is told on standard error.
+/// Exit code of a tool; prints an error to standard error.
 pub fn exit(outcome: anyhow::Result<()>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Not by `Debug`: what failed is another program, and a backtrace of this one hides its words.
+            // Not with `Debug`: another program failed, and a backtrace of this one would hide its message.
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }

@@ -1,5 +1,6 @@
-//! The project's chores, as `cargo xtask <subcommand>`; one file each. What takes long to compile is in the crate
-//! `chores`, which is built when it is asked for.
+//! The project's tools, as `cargo xtask <subcommand>`, one file each. Tools that take long to compile are in the
+//! crate
+//! `tools`, which is built on demand.
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -24,14 +25,14 @@ use clap::{Parser, Subcommand};
 use xtask::{command, demo};
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", about = "The chores of this workspace")]
+#[command(name = "cargo xtask", about = "The tools of this workspace")]
 struct Args {
     #[command(subcommand)]
-    chore: Chore,
+    tool: Tool,
 }
 
 #[derive(Subcommand)]
-enum Chore {
+enum Tool {
     /// Show the controllers at work on a cluster in one process: the quick start
     Demo(demo::Args),
     /// Run all tests; those on a real control plane only where there is one or Go to build it
@@ -62,9 +63,9 @@ enum Chore {
     Rules(rules::Args),
 }
 
-/// For the crate `chores`.
+/// For the crate `tools`.
 #[derive(clap::Args)]
-// `--help` is its to answer.
+// The tool itself answers `--help`.
 #[command(disable_help_flag = true)]
 struct Passed {
     /// `--help` lists them
@@ -73,38 +74,38 @@ struct Passed {
 }
 
 fn main() -> ExitCode {
-    xtask::exit(match Args::parse().chore {
-        Chore::Demo(args) => demo::run(&args).map(|never| match never {}),
-        Chore::Test(args) => test::run(&args),
-        Chore::Ci(args) => ci::run(&args),
-        Chore::Bench(args) => pass_on("bench", &args),
-        Chore::Fault(args) => fault::run(&args),
-        Chore::ControlPlane(args) => control_plane::run(&args),
-        Chore::Schema(args) => schema::run(&args),
-        Chore::Charts(args) => pass_on("charts", &args),
-        Chore::Manifests(args) => manifests(&args),
-        Chore::Image(args) => pass_on("image", &args),
-        Chore::VerifyImage(args) => pass_on("verify-image", &args),
-        Chore::Release(args) => release(&args),
-        Chore::Tour => tour::run(),
-        Chore::Rules(args) => rules::run(&args),
+    xtask::exit(match Args::parse().tool {
+        Tool::Demo(args) => demo::run(&args).map(|never| match never {}),
+        Tool::Test(args) => test::run(&args),
+        Tool::Ci(args) => ci::run(&args),
+        Tool::Bench(args) => pass_on("bench", &args),
+        Tool::Fault(args) => fault::run(&args),
+        Tool::ControlPlane(args) => control_plane::run(&args),
+        Tool::Schema(args) => schema::run(&args),
+        Tool::Charts(args) => pass_on("charts", &args),
+        Tool::Manifests(args) => manifests(&args),
+        Tool::Image(args) => pass_on("image", &args),
+        Tool::VerifyImage(args) => pass_on("verify-image", &args),
+        Tool::Release(args) => release(&args),
+        Tool::Tour => tour::run(),
+        Tool::Rules(args) => rules::run(&args),
     })
 }
 
-/// Builds the crate `chores` and has it do this one.
-fn pass_on(chore: &str, passed: &Passed) -> anyhow::Result<()> {
-    command::run(command::chore(chore).args(&passed.args))
+/// Builds the crate `tools` and runs this tool in it.
+fn pass_on(tool: &str, passed: &Passed) -> anyhow::Result<()> {
+    command::run(command::tool(tool).args(&passed.args))
 }
 
-/// The same for what Helm renders.
+/// As [`pass_on`], with Helm to render the charts.
 fn manifests(passed: &Passed) -> anyhow::Result<()> {
     let helm = helm::find()?;
-    command::run(command::chore("manifests").env("HELM", helm).args(&passed.args))
+    command::run(command::tool("manifests").env("HELM", helm).args(&passed.args))
 }
 
-/// The same; a dry run installs what it releases.
+/// As [`pass_on`]; a dry run also installs its release.
 fn release(passed: &Passed) -> anyhow::Result<()> {
-    let mut release = command::chore("release");
+    let mut release = command::tool("release");
     if passed.args.iter().any(|arg| arg == "--dry-run") {
         release
             .env("HELM", helm::find()?)

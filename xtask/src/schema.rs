@@ -1,4 +1,4 @@
-//! `cargo xtask schema`: writes what objects of Kubernetes look like, for the embedded API server.
+//! `cargo xtask schema`: writes the schema of Kubernetes objects for the embedded API server.
 
 use std::fs;
 use std::process::Command;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::command::{self, root};
 
-/// The generator and what it writes, without their endings.
+/// Path of the generator and its output, without their extensions.
 const TABLE: &str = "crates/embedded-apiserver/src/schema/kubernetes";
 
 #[derive(clap::Args)]
@@ -20,7 +20,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let generator = root().join(format!("{TABLE}.go"));
     let target = format!("{TABLE}.txt");
-    // From the module whose release of Kubernetes it describes.
+    // Runs in the module that requires the described release of Kubernetes.
     let mut go = Command::new("go");
     go.arg("run")
         .arg(generator)

@@ -1,16 +1,16 @@
-//! A chore of several steps: each is named as it begins, and timed.
+//! Names and times the steps of a tool.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-/// The steps so far. Displayed as a table: name, seconds, and which one failed.
+/// The steps so far. Displays as a table of name, seconds, and which one failed.
 #[derive(Debug, Default)]
 pub struct Steps(Vec<(String, Duration, bool)>);
 
 impl Steps {
-    /// Runs the next one, whose error names it.
+    /// Runs the next step; an error names it.
     pub fn run<T>(&mut self, name: &str, step: impl FnOnce() -> Result<T>) -> Result<T> {
         println!("\n=== {name}");
         let started = now();

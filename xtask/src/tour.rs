@@ -1,5 +1,5 @@
-//! `cargo xtask tour`: what the README has somebody new do, from a clone to the uninstall of a chart, timed; and the other
-//! ways to install.
+//! `cargo xtask tour`: follows the README as a newcomer, from a clone to the uninstall of a chart, with times; and the
+//! other ways to install.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use crate::command::{self, cargo, root};
 use crate::{control_plane, helm};
 
-/// Clones what is committed and follows the README there. What stands below `Install one` is followed by a test, which
-/// prints the seconds of each command.
+/// Clones the committed state and follows its README. A test follows the part below `Install one` and prints the
+/// seconds of each command.
 pub(crate) fn run() -> Result<()> {
     let assets = control_plane::assets()?;
     let helm = helm::find()?;
@@ -21,14 +21,14 @@ pub(crate) fn run() -> Result<()> {
         let mut command = cargo(arguments);
         command
             .current_dir(&clone)
-            // Somebody new has compiled nothing; and the programs of the clone must not replace ours.
+            // A newcomer has compiled nothing, and the programs of the clone must not replace ours.
             .env_remove("CARGO_TARGET_DIR")
             .env("KUBEBUILDER_ASSETS", &assets)
             .env("HELM", &helm);
         command
     };
     let follow = |test: &str| {
-        let test = ["test", "--package", "chores", "--test", "charts", test];
+        let test = ["test", "--package", "tools", "--test", "charts", test];
         let mut command = here(&test);
         command.args(["--", "--ignored", "--nocapture"]);
         timed(&mut command)

@@ -1,6 +1,6 @@
 {{/*
-What `global` says in the place of the chart's own values, for all charts of a release; a key that is empty there says
-nothing. Every template with one of these values begins with it.
+Overrides the chart's own values with those of `global`, which all charts of a release share; an empty key in `global`
+overrides nothing. Every template that uses one of these values includes this first.
 */}}
 {{- define "controller.global" -}}
 {{- range list "affinity" "clusterLabel" "controlPlane" "dashboard" "networkPolicy" "nodeSelector" "podMonitor"
@@ -12,7 +12,7 @@ nothing. Every template with one of these values begins with it.
 {{- end -}}
 {{- end -}}
 
-{{/* Name of every object of this release, unique in the cluster: the release's, and the chart's where that does not hold it. */}}
+{{/* Name of every object of this release, unique in the cluster: name of the release, plus that of the chart unless contained. */}}
 {{- define "controller.fullname" -}}
 {{- $name := .Values.nameOverride | default .Chart.Name -}}
 {{- if .Values.fullnameOverride -}}
@@ -30,8 +30,8 @@ nothing. Every template with one of these values begins with it.
 {{- end -}}
 
 {{/*
-Name of the ServiceAccount. Never the controller's own: to a ServiceAccount of that name in kube-system the API server
-gives the permissions of the built-in loop, and kube-controller-manager makes one.
+Name of the ServiceAccount. Never the name of the controller: in kube-system the API server grants the permissions of the
+built-in loop to a ServiceAccount of that name, and kube-controller-manager creates one.
 */}}
 {{- define "controller.serviceAccountName" -}}
 {{- .Values.serviceAccount.name | default (printf "%s-standalone" (include "controller.fullname" .)) -}}
@@ -54,7 +54,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 {{- end -}}
 
-{{/* The image without tag; the first part of its name is a registry if a container runtime takes it for one. */}}
+{{/* The image without tag. The first part of its name is a registry by the rule of container runtimes. */}}
 {{- define "controller.repository" -}}
 {{- if .Values.global.imageRegistry -}}
 {{- .Values.global.imageRegistry }}/{{ regexReplaceAll "^([^/]*[.:][^/]*|localhost)/" .Values.image.repository "" -}}
@@ -63,7 +63,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
-{{/* The image: as the values name it, else that of the version, whose digest a released Chart.yaml has. */}}
+{{/* The image: from the values, or by default the chart's version, with the digest that a released Chart.yaml has. */}}
 {{- define "controller.image" -}}
 {{- include "controller.repository" . -}}
 {{- with .Values.image -}}
@@ -77,7 +77,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end -}}
 
-{{/* What `controlPlane` adds, unless it is none. The role is a label without value or, in k3s, `true`. */}}
+{{/* Placement for `controlPlane`, unless `none`. The role label has no value or, in k3s, `true`. */}}
 {{- define "controller.controlPlane" -}}
 {{- $required := eq .Values.controlPlane "require" -}}
 nodeAffinity:
@@ -106,7 +106,7 @@ tolerations:
   - key: node.cloudprovider.kubernetes.io/uninitialized
     operator: Exists
     effect: NoSchedule
-  # The network is there only once its plugin is, which the pods of hostNetwork need not wait for.
+  # These two stay until the network plugin runs, which pods with hostNetwork need not wait for.
   - key: node.kubernetes.io/network-unavailable
     operator: Exists
     effect: NoSchedule
@@ -122,27 +122,27 @@ tolerations:
 {{- .Values.config.httpBindAddress | default (printf "[::]:%v" $port) -}}
 {{- end -}}
 
-{{/* Its port. */}}
+{{/* Port of the admin server. */}}
 {{- define "controller.port" -}}
 {{- include "controller.address" . | splitList ":" | last -}}
 {{- end -}}
 
-{{/* HTTP, or HTTPS where the config names a certificate, or has one made to hide the tokens of who reads the metrics. */}}
+{{/* HTTP; HTTPS if the config names a certificate, or one is generated to encrypt the tokens of metrics readers. */}}
 {{- define "controller.scheme" -}}
 {{- if or .Values.config.tlsCertFile (include "controller.authorizesMetrics" .) }}HTTPS{{ else }}HTTP{{ end -}}
 {{- end -}}
 
-{{/* Who may read the metrics, unless the config says it: on the network of a node no NetworkPolicy does. */}}
+{{/* Authorization of metrics readers: from the config; by default `kubernetes` with hostNetwork, where no NetworkPolicy applies. */}}
 {{- define "controller.metricsAuthorization" -}}
 {{- .Values.config.metricsAuthorization | default (ternary "kubernetes" "none" .Values.hostNetwork) -}}
 {{- end -}}
 
-{{/* Whether the API server is asked who may read the metrics; empty where it is not. */}}
+{{/* `true` if the API server authorizes metrics readers, else empty. */}}
 {{- define "controller.authorizesMetrics" -}}
 {{- if eq (include "controller.metricsAuthorization" .) "kubernetes" }}true{{ end -}}
 {{- end -}}
 
-{{/* How a monitor trusts the certificate: as it says, else not at all where that is made at the start. */}}
+{{/* TLS config of a monitor: from its values; by default no verification of a certificate generated at startup. */}}
 {{- define "controller.tlsConfig" -}}
 {{- if .tlsConfig }}
 {{- toYaml .tlsConfig }}
@@ -156,7 +156,7 @@ tolerations:
 {{- .Values.config.leaderElectResourceNamespace | default (include "controller.namespace" .) -}}
 {{- end -}}
 
-{{/* Its host, if only the node itself reaches it. */}}
+{{/* Host of the admin server if it is a loopback address, else empty. */}}
 {{- define "controller.loopback" -}}
 {{- regexFind "^(127[.][^:]*|\\[::1\\])" (include "controller.address" .) | trimPrefix "[" | trimSuffix "]" -}}
 {{- end -}}
@@ -171,7 +171,7 @@ tolerations:
 {{- toYaml $config -}}
 {{- end -}}
 
-{{/* A probe of the kubelet, which asks `path` of the admin server, as often as `times` says. */}}
+{{/* A probe of `path` on the admin server, with the period and timeouts of `times`. */}}
 {{- define "controller.probe" -}}
 httpGet:
   path: {{ .path }}

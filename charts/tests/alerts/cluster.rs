@@ -1,11 +1,11 @@
-//! A cluster on the embedded API server with replicas of a controller, which something like Prometheus scrapes.
-//! Time is tokio's, paused.
+//! A cluster on the embedded API server with replicas of a controller, scraped as by Prometheus. Tokio's time, paused.
 
 use std::time::Duration;
 
-use controller_core::clock::{Clock, saturating_add};
+use controller_core::app::App;
 use controller_core::config::ControllerConfig;
-use controller_core::runtime::App;
+use controller_core::time::saturating_add;
+use controller_runtime::clock::Clock;
 use controller_testing::{Running, Start};
 use embedded_apiserver::{Acting, Actors, NODES, PODS, REPLICA_SETS, RecordedRequest, Server};
 use futures::future::BoxFuture;
@@ -17,52 +17,50 @@ use crate::recording::{INTERVAL, Recording};
 use crate::rules;
 
 const START: &str = "2026-01-01T00:00:00Z";
-/// The cluster changes this often, and is scraped every third time.
+/// Interval of changes in the cluster; every third is followed by a scrape.
 pub(crate) const TICK: Duration = Duration::from_secs(10);
 const TICKS_A_SCRAPE: u64 = INTERVAL.as_secs() / TICK.as_secs();
 const TICKS_A_MINUTE: u64 = 60 / TICK.as_secs();
 
-/// A controller, and the cluster that it has to do with.
+/// A controller, and what happens in the cluster around it.
 pub(crate) struct Controller {
     pub(crate) name: &'static str,
-    /// Starts a replica with this identity.
     pub(crate) start: fn(&str, kube::Client, &Clock) -> Running,
-    /// The same in a dry run.
+    /// Starts a replica in a dry run.
     pub(crate) start_dry: fn(&str, kube::Client, &Clock) -> Running,
-    /// What there is before it starts.
+    /// Creates the objects that exist before the controller starts.
     pub(crate) prepare: fn(&Server),
-    /// The components that are at work beside it.
+    /// Components that work next to the controller.
     pub(crate) actors: fn() -> Actors,
-    /// What happens in the cluster at this tick, counted from 0, be the API server there or not.
+    /// What happens in the cluster at this tick, counted from 0, also while the API server is away.
     pub(crate) load: Load,
-    /// What goes wrong with no other controller.
+    /// Faults of this controller only.
     pub(crate) faults: &'static [Fault],
 }
 
-/// What is done to a cluster at a tick.
+/// Changes a cluster at a tick.
 pub(crate) type Load = fn(Server, u64) -> BoxFuture<'static, ()>;
 
-/// A controller at work.
+/// A controller at work in a cluster.
 pub(crate) struct Cluster {
     pub(crate) controller: &'static Controller,
     pub(crate) server: Server,
     pub(crate) clock: Clock,
     pub(crate) recording: Recording,
     pub(crate) replicas: Vec<Replica>,
-    /// What goes wrong at each tick.
+    /// Runs at each tick.
     pub(crate) fault: Option<Load>,
     started: usize,
     ticks: u64,
     _acting: Acting,
 }
 
-/// A pod of the controller.
 pub(crate) struct Replica {
     pub(crate) name: String,
     pub(crate) process: Running,
 }
 
-/// Starts the binary of `A` with leader election and otherwise without flags.
+/// Starts the binary of `A` with leader election and default flags.
 pub(crate) fn start<A>(identity: &str, client: kube::Client, clock: &Clock) -> Running
 where
     A: App<Config: ControllerConfig + Default> + 'static,
@@ -70,7 +68,7 @@ where
     Start::of::<A>().elected_as(identity).start(client, clock)
 }
 
-/// The same in a dry run, which takes no Lease.
+/// Starts the binary of `A` in a dry run, which takes no Lease.
 pub(crate) fn start_dry<A>(_: &str, client: kube::Client, clock: &Clock) -> Running
 where
     A: App<Config: ControllerConfig + Default> + 'static,
@@ -79,12 +77,12 @@ where
     Start::of::<A>().configured(dry).start(client, clock)
 }
 
-/// What the clock on the wall of a cluster says.
+/// Wall clock time of the cluster.
 pub(crate) fn now(server: &Server) -> Timestamp {
     saturating_add(START.parse().unwrap(), server.elapsed())
 }
 
-/// Stores a replica set of pods with this spec; [`fill`] gives it them.
+/// Stores a replica set with this pod spec; [`fill`] creates its pods.
 pub(crate) fn insert_replica_set(server: &Server, name: &str, replicas: u64, pod: &Value) {
     let labels = json!({"app": name});
     server
@@ -99,7 +97,7 @@ pub(crate) fn insert_replica_set(server: &Server, name: &str, replicas: u64, pod
         .unwrap();
 }
 
-/// Stores the pods that replica sets lack at this tick, each on the node without taints that has the fewest.
+/// Stores the pods that replica sets lack at this tick, each on the untainted node with the fewest pods.
 pub(crate) fn fill(server: &Server, tick: u64) {
     for set in server.list(&REPLICA_SETS) {
         let name = set["metadata"]["name"].as_str().unwrap();
@@ -133,13 +131,13 @@ pub(crate) fn fill(server: &Server, tick: u64) {
     }
 }
 
-/// Whether a request writes what the controller is there for: no Lease and no event.
+/// True for writes other than Leases and events.
 pub(crate) fn writes_an_object(request: &RecordedRequest) -> bool {
     request.verb.is_write() && !matches!(&*request.resource, "leases" | "events")
 }
 
 impl Cluster {
-    /// Two replicas of it at work for some minutes.
+    /// Starts two replicas and lets them work for some minutes.
     pub(crate) async fn of(controller: &'static Controller) -> Self {
         let start = START.parse().unwrap();
         let server = Server::starting_at(start);
@@ -161,12 +159,11 @@ impl Cluster {
         cluster
     }
 
-    /// Starts one more replica.
     pub(crate) fn start(&mut self) {
         self.start_as(self.controller.start);
     }
 
-    /// The same with another process in its pod.
+    /// Starts one more pod with another process in it.
     pub(crate) fn start_as(&mut self, start: impl FnOnce(&str, kube::Client, &Clock) -> Running) {
         self.started += 1;
         let name = format!("replica-{}", self.started);
@@ -175,14 +172,14 @@ impl Cluster {
         self.replicas.push(Replica { name, process });
     }
 
-    /// The replica that leads, which is replicas no more.
+    /// Removes the leader from the replicas and returns it.
     pub(crate) fn take_leader(&mut self) -> Replica {
         let leads = |replica: &Replica| replica.process.metric("leader_election_master_status") == 1;
         let place = self.replicas.iter().position(leads).expect("somebody leads");
         self.replicas.remove(place)
     }
 
-    /// So many minutes of what is usual in the cluster.
+    /// Runs the usual load for `minutes`.
     pub(crate) async fn pass(&mut self, minutes: u64) {
         for _ in 0..minutes * TICKS_A_MINUTE {
             (self.controller.load)(self.server.clone(), self.ticks).await;
@@ -201,13 +198,13 @@ impl Cluster {
         }
     }
 
-    /// How often the controller has written, its Lease and its events aside.
+    /// Number of writes by the controller, without its Lease and its events.
     pub(crate) fn writes(&self) -> usize {
         let ours = self.server.requests().only(self.asks());
         ours.only(writes_an_object).len()
     }
 
-    /// Whether a request is the controller's.
+    /// Returns whether a request comes from the controller.
     pub(crate) fn asks(&self) -> impl Fn(&RecordedRequest) -> bool + Send + Sync + 'static {
         let agent = format!("{}/", self.controller.name);
         move |request| request.user_agent.starts_with(&agent)

@@ -1,4 +1,4 @@
-//! The queries of the dashboards, as Grafana sends them.
+//! The dashboards' queries, as Grafana sends them.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::promtool;
 use crate::rules;
 use xtask::CONTROLLERS;
 
-/// The ids of Grafana's units that the panels use.
+/// IDs of the Grafana units that the panels use.
 const UNITS: [&str; 5] = ["bytes", "ops", "reqps", "s", "short"];
 
 #[test]
@@ -26,7 +26,7 @@ fn every_query_of_every_dashboard_is_answered() {
         let queries: Vec<_> = targets
             .map(|target| {
                 let query = target["expr"].as_str().unwrap().replace("$__rate_interval", "2m");
-                // Whatever it answers, nothing remains of it.
+                // The query minus itself is empty for any result, so only errors fail.
                 json!({"expr": format!("({query}) unless ({query})"), "eval_time": "10m", "exp_samples": []})
             })
             .collect();
@@ -44,6 +44,6 @@ fn a_query_that_prometheus_refuses_is_told() {
     let query = json!({"expr": "rate(writes_total)", "eval_time": "10m", "exp_samples": []});
     let suite = json!({"tests": [{"interval": "30s", "input_series": [], "promql_expr_test": [query]}]});
     let outcome = promtool::test(&suite);
-    // None where there is no promtool.
+    // Without promtool, which CI has, nothing is checked.
     assert!(outcome.is_err() || std::env::var("CI").is_err(), "it is answered");
 }

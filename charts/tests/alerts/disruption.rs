@@ -1,4 +1,4 @@
-//! Workloads under budgets, whose pods are evicted now and then, come again and become ready.
+//! Workloads under budgets. Their pods are evicted now and then, are created again and become ready.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::cluster::{Controller, fill, insert_replica_set, start, start_dry};
 use crate::faults::{Fault, LEFT_DRY, leave_dry, writes};
 
 const WORKLOADS: u64 = 3;
-/// One pod is evicted as often as this.
+/// Ticks between evictions.
 const TICKS_AN_EVICTION: u64 = 5;
 
 pub(crate) const CONTROLLER: Controller = Controller {
@@ -106,7 +106,7 @@ async fn load(server: Server, tick: u64) {
     };
     let drain: Api<Pod> = Api::namespaced(server.client_as("drain/test"), "default");
     let name = pod["metadata"]["name"].as_str().unwrap();
-    // The budget may say no, and while the API server is away nobody is asked.
+    // The budget may refuse the eviction, and the API server may be away.
     let _ = drain.evict(name, &EvictParams::default()).await;
 }
 
@@ -119,7 +119,7 @@ fn budget(app: &str, amount: &Value) -> Value {
     pdb
 }
 
-/// What a rival does at once when it sees our status.
+/// What a rival does as soon as it sees our status.
 fn undo(server: &Server) {
     let differ = |pdb: &mut Value| pdb["status"]["disruptionsAllowed"] = json!(3);
     server

@@ -1,13 +1,14 @@
-//! What goes wrong with every controller, whatever it does.
+//! Faults that every controller can have.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use controller_core::events::{Event, reference};
+use controller_core::app::Failure;
+use controller_core::events::{Event, Recorder, reference};
 use controller_core::meta::{ObjectKey, Uid};
-use controller_core::runtime::{Env, Failure};
 use controller_core::workqueue::QueueMetrics;
+use controller_runtime::driver::Env;
 use controller_testing::Start;
 use embedded_apiserver::{FaultRule, LEASES, Server};
 use futures::FutureExt;
@@ -18,15 +19,15 @@ use ttl_controller::config::Config;
 
 use crate::cluster::{Cluster, TICK, now, writes_an_object};
 
-/// Something that goes wrong.
+/// A fault and the alerts that must fire for it.
 pub(crate) struct Fault {
     pub(crate) name: &'static str,
     pub(crate) begin: fn(&mut Cluster),
-    /// All alerts that fire, named without the controller.
+    /// All alerts that fire, without the controller's prefix.
     pub(crate) told_by: &'static [&'static str],
 }
 
-/// With the alerts that tell them of the ttl-controller.
+/// With the alerts that fire for the ttl-controller.
 pub(crate) const SHARED: &[Fault] = &[
     Fault {
         name: "all replicas are gone",
@@ -110,7 +111,7 @@ pub(crate) const SHARED: &[Fault] = &[
         begin: |cluster| {
             cluster.replicas.clear();
             cluster.start_as(|identity, client, clock| {
-                // To promtool, the half hour begins in 1970.
+                // For promtool, the half hour begins in 1970.
                 let in_six_days = Timestamp::UNIX_EPOCH + Duration::from_hours(6 * 24);
                 let start = Start::of::<TtlController>().elected_as(identity);
                 start.certified_until(in_six_days).start(client, clock)
@@ -133,23 +134,23 @@ pub(crate) const SHARED: &[Fault] = &[
     },
 ];
 
-/// What [`leave_dry`] does.
+/// Name of the fault that [`leave_dry`] causes.
 pub(crate) const LEFT_DRY: &str = "the built-in loop was switched off, and the dry run stays on";
 
-/// Nobody is there but one in a dry run.
+/// Leaves only a replica in a dry run.
 pub(crate) fn leave_dry(cluster: &mut Cluster) {
     cluster.replicas.clear();
     cluster.start_as(cluster.controller.start_dry);
 }
 
-/// `fault` for every write of the controller but those of its Lease and its events.
+/// `fault` for every write of the controller except to its Lease and its events.
 pub(crate) fn writes(cluster: &Cluster, fault: embedded_apiserver::Fault) -> FaultRule {
     FaultRule::new(fault)
         .matching(cluster.asks())
         .matching(writes_an_object)
 }
 
-/// The same for the first request only that is about an object of this name.
+/// Limits the rule to the first request for each name of an object.
 pub(crate) fn once_an_object(rule: FaultRule) -> FaultRule {
     let asked = Mutex::new(BTreeSet::new());
     rule.matching(move |request| asked.lock().unwrap().insert(request.name.clone()))
@@ -166,9 +167,10 @@ fn take_lease(server: &Server) {
         .unwrap();
 }
 
-/// A controller with one worker, which never comes back from its first key.
+/// A controller whose only worker never finishes its first key.
 async fn stuck(_: Config, env: Env) -> Result<(), Failure> {
-    let metrics = QueueMetrics::register(&env.registry, env.clock.clone(), "ttl_controller")?;
+    let (clock, origin) = (env.clock.clone(), env.clock.instant());
+    let metrics = QueueMetrics::register(&env.registry, move || clock.instant() - origin, "ttl_controller")?;
     metrics.added();
     metrics.started(None);
     loop {
@@ -177,7 +179,7 @@ async fn stuck(_: Config, env: Env) -> Result<(), Failure> {
     }
 }
 
-/// A controller that has something to tell all the time.
+/// A controller that emits events all the time.
 async fn talk(_: Config, env: Env) -> Result<(), Failure> {
     let node = reference("v1", "Node", &ObjectKey::cluster("n"), &Uid::from("n"));
     for number in 0_u64.. {

@@ -1,4 +1,4 @@
-//! The hours that are recorded.
+//! The hours to record.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use embedded_apiserver::{Fault, FaultRule};
 use crate::cluster::Cluster;
 use crate::faults;
 
-/// What happens in every healthy cluster at some time, all in one hour: a rolling upgrade, a node that dies, a list
-/// again, conflicts, requests that are to wait, an API server that restarts.
+/// Everything that happens in a healthy cluster at some time, in one hour: a rolling upgrade, a node that dies, a
+/// relist, conflicts, requests with 429, an API server that restarts.
 pub(crate) async fn healthy(cluster: &mut Cluster) {
     cluster.pass(7).await;
     upgrade(cluster).await;
@@ -28,13 +28,13 @@ pub(crate) async fn healthy(cluster: &mut Cluster) {
     cluster.pass(25).await;
 }
 
-/// Half an hour in which something is wrong all the time.
+/// Half an hour with a permanent fault.
 pub(crate) async fn with(cluster: &mut Cluster, fault: &faults::Fault) {
     (fault.begin)(cluster);
     cluster.pass(28).await;
 }
 
-/// Replaces each replica by a new one, as a Deployment does. The last to go leads, and hands over.
+/// Replaces each replica, as a Deployment does. The leader goes last and hands over.
 async fn upgrade(cluster: &mut Cluster) {
     for _ in 0..2 {
         cluster.start();
@@ -45,7 +45,7 @@ async fn upgrade(cluster: &mut Cluster) {
     }
 }
 
-/// Some writes of the controller meet others', some are to wait, some are lost.
+/// Some writes of the controller conflict, some get 429, some are lost.
 fn be_busy(cluster: &Cluster) {
     for fault in [
         Fault::status(409, "Conflict"),
@@ -62,7 +62,7 @@ fn be_busy(cluster: &Cluster) {
     }
 }
 
-/// The API server is there again; for some seconds it does not know the roles yet.
+/// The API server is back, but does not know the roles for some seconds.
 fn come_up(cluster: &Cluster) {
     let knows_roles = cluster.server.elapsed() + Duration::from_secs(5);
     let early = FaultRule::new(Fault::status(403, "Forbidden")).matching(cluster.asks());

@@ -1,7 +1,7 @@
-//! The alerts of the charts on the metrics of real runs: each controller works for an hour on the embedded API server,
-//! under paused time, and `promtool test rules` says which of its alerts fired. None does in a healthy hour; in half an
-//! hour with a fault it is those that the fault is to be told by, and no others. Nor does one for a dry run beside a loop
-//! that works. The queries of the dashboards are answered.
+//! The alerts of the charts on the metrics of real runs. Each controller works for an hour on the embedded API server,
+//! under paused time, and `promtool test rules` says which of its alerts fired. In a healthy hour none fires, nor for a
+//! dry run next to a loop that works. Half an hour with a fault fires exactly the alerts for that fault. The queries of
+//! the dashboards return results.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -32,7 +32,7 @@ use faults::Fault;
 use promtool::assert_fired;
 use rules::alerts;
 
-/// An hour with fewer writes shows little.
+/// An hour with fewer writes would prove little.
 const FEWEST_WRITES: usize = 60;
 
 const CONTROLLERS: [&Controller; 5] = [
@@ -70,7 +70,7 @@ async fn no_alert_fires_in_a_healthy_hour(#[case] controller: &'static Controlle
 #[tokio::test(start_paused = true)]
 async fn no_alert_fires_for_a_dry_run_beside_a_loop_that_works(#[case] controller: &'static Controller) {
     let mut cluster = Cluster::of(controller).await;
-    // To what is scraped, those that write are the built-in loop.
+    // The replicas that write are no longer scraped: they play the built-in loop.
     let built_in = std::mem::take(&mut cluster.replicas);
     cluster.start_as(controller.start_dry);
     cluster.pass(57).await;
@@ -88,7 +88,7 @@ async fn no_alert_fires_for_a_dry_run_beside_a_loop_that_works(#[case] controlle
 #[case::taint_eviction(&taint_eviction::CONTROLLER, taint_eviction::CONTROLLER.faults)]
 #[case::ttl(&ttl::CONTROLLER, ttl::CONTROLLER.faults)]
 #[case::ttl_after_finished(&ttl_after_finished::CONTROLLER, ttl_after_finished::CONTROLLER.faults)]
-// What every controller has is tried with the one that works least.
+// The shared faults run with the controller that has the least work.
 #[case::every(&ttl::CONTROLLER, faults::SHARED)]
 #[tokio::test(start_paused = true)]
 async fn a_fault_is_told_by_the_alerts_for_it(

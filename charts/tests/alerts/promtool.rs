@@ -1,4 +1,4 @@
-//! What Prometheus would have answered, and which alerts it would have raised.
+//! What Prometheus would answer, and which alerts it would raise.
 
 use std::process::Command;
 
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::cluster::Cluster;
 use crate::rules;
 
-/// Fails unless exactly these alerts fired at some time, by the rules of the controller's chart. They are named
-/// without what the controller's alerts begin with.
+/// Fails unless exactly these alerts fired at some time, by the rules of the controller's chart. Names are without the
+/// controller's prefix.
 pub(crate) fn assert_fired(cluster: &Cluster, what: &str, alerts: &[&str]) {
     let controller = cluster.controller.name;
     let recording = &cluster.recording;
@@ -37,7 +37,7 @@ pub(crate) fn assert_fired(cluster: &Cluster, what: &str, alerts: &[&str]) {
     test(&suite).unwrap_or_else(|said| panic!("{controller}, {what}: {said}"));
 }
 
-/// What `promtool test rules` finds wrong with this suite of tests.
+/// Errors of `promtool test rules` for this suite of tests.
 pub(crate) fn test(suite: &Value) -> Result<(), String> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tests.json");

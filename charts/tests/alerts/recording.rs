@@ -1,14 +1,14 @@
-//! What Prometheus would have scraped of the replicas of a controller.
+//! What Prometheus would scrape from the replicas of a controller.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// How often it scrapes.
+/// Scrape interval.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(30);
 
-/// The samples of each series, one a scrape.
+/// The samples of each series, one per scrape.
 pub(crate) struct Recording {
     rules: String,
     series: BTreeMap<String, Vec<String>>,
@@ -16,7 +16,7 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    /// Of the metrics that stand in these rules.
+    /// Records the metrics that occur in these rules.
     pub(crate) fn for_rules(rules: String) -> Self {
         Self {
             rules,
@@ -25,8 +25,8 @@ impl Recording {
         }
     }
 
-    /// Scrapes these targets, each an instance of `job` and what its `/metrics` answers. A target that is not among
-    /// them any more is gone, and its series with it.
+    /// Scrapes these targets: instance of `job` and text of its `/metrics`. The series of a target that is no longer
+    /// among them end.
     pub(crate) fn scrape(&mut self, job: &str, targets: impl IntoIterator<Item = (String, String)>) {
         for (instance, answer) in targets {
             let target = format!("job=\"{job}\",instance=\"{instance}\"");
@@ -50,7 +50,7 @@ impl Recording {
             .values_mut()
             .filter(|samples| samples.len() < self.scrapes)
         {
-            // Prometheus marks the end of a series, and writes nothing after it.
+            // Prometheus marks the end of a series once and writes nothing after it.
             let is_over = samples.last().is_some_and(|last| last == "stale" || last == "_");
             samples.push(if is_over { "_" } else { "stale" }.to_owned());
         }
@@ -62,7 +62,7 @@ impl Recording {
         samples.push(value.to_owned());
     }
 
-    /// What promtool calls `input_series`.
+    /// `input_series` for promtool.
     pub(crate) fn input_series(&self) -> Vec<Value> {
         let series = self.series.iter();
         series
@@ -70,7 +70,7 @@ impl Recording {
             .collect()
     }
 
-    /// From the first scrape to the last.
+    /// Time from the first scrape to the last.
     pub(crate) fn took(&self) -> Duration {
         INTERVAL * u32::try_from(self.scrapes.saturating_sub(1)).unwrap()
     }

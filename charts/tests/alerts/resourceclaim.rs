@@ -1,4 +1,4 @@
-//! Pods whose claim is made from a template: they are scheduled with it, finish, and go.
+//! Pods with a claim from a template: they are scheduled, finish, and are deleted.
 
 use embedded_apiserver::{Actors, PODS, RESOURCE_CLAIMS, RequestVerb, Server};
 use futures::FutureExt;
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use crate::cluster::{Controller, TICK, start, start_dry};
 use crate::faults::{Fault, LEFT_DRY, leave_dry, writes};
 
-/// One pod is created as often as this.
+/// Ticks between new pods.
 const TICKS_A_POD: u64 = 2;
-/// When a pod finishes, and when it is deleted, after it was created.
+/// Ticks from the creation of a pod to its end and to its deletion.
 const FINISHES: u64 = 60 / TICK.as_secs();
 const GOES: u64 = 120 / TICK.as_secs();
 
-/// A pod that stays.
+/// A pod that is never deleted.
 const STAYS: &str = "stays";
 
 pub(crate) const CONTROLLER: Controller = Controller {
@@ -106,14 +106,14 @@ fn insert_pod(server: &Server, name: &str) {
         .unwrap();
 }
 
-/// What a rival does when it sees the claim that we have recorded.
+/// What a rival does when it sees the claim that we recorded.
 fn undo(server: &Server) {
     edit_pod(server, STAYS, |pod| {
         pod["status"]["resourceClaimStatuses"] = json!([]);
     });
 }
 
-/// As the scheduler: allocates the claim that was made for the pod, and binds it.
+/// As the scheduler does: allocates the pod's claim and binds the pod.
 fn schedule(server: &Server, pod: &Value) {
     let metadata = &pod["metadata"];
     let Some(claim) = pod["status"]["resourceClaimStatuses"][0]["resourceClaimName"].as_str() else {

@@ -1,15 +1,13 @@
-//! The alerts of a chart as it is installed.
+//! The alerts of a chart, as installed.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// Where they stand.
 pub(crate) fn file(controller: &str) -> PathBuf {
     folder().join(controller).join("files/alerts.yaml")
 }
 
-/// Where the charts are.
 pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts")
 }
@@ -18,7 +16,7 @@ pub(crate) fn text(controller: &str) -> String {
     std::fs::read_to_string(file(controller)).unwrap()
 }
 
-/// Their names, without that of the controller before each.
+/// Names of the alerts, without the controller's prefix.
 pub(crate) fn alerts(controller: &str) -> Vec<String> {
     let rules: Value = serde_saphyr::from_str(&text(controller)).unwrap();
     let rules = rules["groups"][0]["rules"].as_array().unwrap().clone();
@@ -28,7 +26,7 @@ pub(crate) fn alerts(controller: &str) -> Vec<String> {
         .collect()
 }
 
-/// What the names of its alerts begin with: `TtlController`.
+/// Prefix of the names of the controller's alerts: `TtlController`.
 pub(crate) fn prefix(controller: &str) -> String {
     let words = controller.split('-').map(|word| {
         let (first, rest) = word.split_at(1);

@@ -1,4 +1,4 @@
-//! Nodes that get a taint for a minute, and pods that do not tolerate it, for some time, or for ever.
+//! Nodes that get a taint for a minute and a half, and pods that tolerate it not at all, for some time, or for ever.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::cluster::{Controller, fill, insert_replica_set, start, start_dry};
 use crate::faults::{Fault, LEFT_DRY, leave_dry, once_an_object, writes};
 
 const NODES_THERE: u64 = 6;
-/// How long a node has its taint, which is a minute and a half; then the next one gets it.
+/// Time that a node has its taint, 90 s; then the next one gets it.
 const TICKS_TAINTED: u64 = 9;
 
 pub(crate) const CONTROLLER: Controller = Controller {

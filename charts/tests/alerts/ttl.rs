@@ -9,14 +9,14 @@ use crate::cluster::{Controller, now, start, start_dry};
 use crate::faults::Fault;
 
 const TTL: &str = "node.alpha.kubernetes.io/ttl";
-/// Up to 100 nodes carry 0, more of them 15; they go back to 0 below 90.
+/// Up to 100 nodes carry 0, more carry 15; they return to 0 below 90 nodes.
 const FEWEST: u64 = 85;
-/// How many come, before as many of the oldest go.
+/// Number of nodes that come before as many of the oldest go.
 const WAVE: u64 = 20;
-/// Between one node and the next.
+/// Ticks from one node to the next.
 const TICKS_A_NODE: u64 = 3;
 
-/// A node that stays.
+/// A node that stays; the rival writes to it.
 const CONTESTED: u64 = 999;
 
 pub(crate) const CONTROLLER: Controller = Controller {
@@ -65,7 +65,7 @@ fn join(server: &Server, number: u64) {
     server.insert(node).unwrap();
 }
 
-/// What a rival does at once when it sees our value.
+/// What a rival does as soon as it sees our value.
 fn undo(server: &Server) {
     let differ = |node: &mut Value| node["metadata"]["annotations"][TTL] = json!("300");
     server.edit(&NODES, "", &name(CONTESTED), differ).unwrap();

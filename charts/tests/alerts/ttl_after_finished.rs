@@ -1,4 +1,4 @@
-//! Jobs that run for a minute and are left to their TTL.
+//! Jobs that run for a minute and are then left to their TTL.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use ttl_after_finished_controller::TtlAfterFinishedController;
 use crate::cluster::{Controller, TICK, now, start, start_dry};
 use crate::faults::{Fault, LEFT_DRY, leave_dry, once_an_object, writes};
 
-/// One Job is created as often as this.
+/// Ticks between new Jobs.
 const TICKS_A_JOB: u64 = 2;
-/// How long a Job runs.
+/// Ticks that a Job runs.
 const RUNS: u64 = 60 / TICK.as_secs();
 
 pub(crate) const CONTROLLER: Controller = Controller {
@@ -32,7 +32,7 @@ const FAULTS: &[Fault] = &[
             let wait = embedded_apiserver::Fault::Throttled {
                 retry_after: Duration::from_mins(2),
             };
-            // Not all: then half of all syncs would be retries.
+            // Not for all Jobs, or half of all syncs would be retries.
             cluster
                 .server
                 .fail(once_an_object(writes(cluster, wait)).probability(0.6));
@@ -62,7 +62,7 @@ fn load(server: &Server, tick: u64) {
         .unwrap();
     if let Some(ended) = tick.checked_sub(RUNS) {
         finish(server, &name(ended));
-        // One user does not wait.
+        // Some users delete their Job before the TTL ends.
         if ended.is_multiple_of(11) {
             server.delete(&JOBS, "default", &name(ended)).unwrap();
         }

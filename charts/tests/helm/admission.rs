@@ -1,5 +1,5 @@
-//! What a stolen token of a controller can still write once the chart's admission policies limit it, on a real API server.
-//! What the controllers themselves write they let through: all live tests run under them.
+//! Writes that a stolen token of a controller can still make under the chart's admission policies, on a real API
+//! server. The policies allow all writes of the controllers themselves: all live tests run under them.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 
 use crate::support::{CHARTS, chart, helm, kubectl, said};
 
-/// Whose token it is, what is done with it, by which request, with which body. Merge patches; `UID` is that of the object.
+/// Owner of the token, what the request does, the request and its body. Merge patches; `UID` stands for the object's
+/// uid.
 const TRIES: &str = r#"
 ttl-controller | cordons a node | PATCH /api/v1/nodes/n | {"spec":{"unschedulable":true}}
 ttl-controller | drains a node by a taint | PATCH /api/v1/nodes/n | {"spec":{"taints":[{"key":"a","effect":"NoExecute"}]}}
@@ -48,7 +49,7 @@ resourceclaim-controller | gives a device to a claim | PATCH /apis/resource.k8s.
 resourceclaim-controller | has a pod replaced | PATCH /api/v1/namespaces/default/pods/works/status | {"status":{"phase":"Failed"}}
 "#;
 
-/// What every token is tried with.
+/// Requests that every token is tried with.
 const TRIES_OF_ALL: &str = r#"
 makes a Lease that others could lead by | POST /apis/coordination.k8s.io/v1/namespaces/kube-system/leases | {"metadata":{"name":"other"}}
 tells an event in the name of the kubelet | POST /apis/events.k8s.io/v1/namespaces/default/events | {"metadata":{"name":"e"},"eventTime":"2026-01-01T00:00:00.000000Z","type":"Normal","reason":"Started","action":"Start","reportingController":"kubelet","reportingInstance":"n","regarding":{"kind":"Pod","namespace":"default","name":"works"}}
@@ -86,7 +87,7 @@ fn tries() -> Vec<Try> {
 }
 
 impl Try {
-    /// Sends it, for nothing to be changed; what the API server says against it.
+    /// Sends the request as a dry run and returns the API server's refusal.
     async fn send(&self, admin: &Client, thief: &Client) -> Result<(), String> {
         let mut body = self.body.to_owned();
         if self.verb == "DELETE" {
@@ -95,7 +96,7 @@ impl Try {
             for (word, field) in [("UID", "uid"), ("VERSION", "resourceVersion")] {
                 body = body.replace(word, object["metadata"][field].as_str().unwrap());
             }
-            // Of a delete with a body the API server reads no options in the query.
+            // For a delete with a body, the API server ignores options in the query.
             let mut options: Value = serde_json::from_str(&body).unwrap();
             options["dryRun"] = json!(["All"]);
             body = options.to_string();
@@ -115,7 +116,7 @@ impl Try {
     }
 }
 
-/// Objects to do harm to.
+/// Objects that the requests try to harm.
 fn objects() -> Value {
     let containers = json!([{"name": "c", "image": "i"}]);
     let pod = |name: &str, spec: Value| {
@@ -175,7 +176,7 @@ fn objects() -> Value {
     json!({"apiVersion": "v1", "kind": "List", "items": items})
 }
 
-/// Their statuses, by resource and name.
+/// Statuses of these objects, by resource and name.
 fn statuses() -> [(&'static str, &'static str, Value); 5] {
     let ready = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
     let finished = json!({
@@ -264,7 +265,7 @@ async fn a_stolen_token_does_no_more_than_its_controller() {
     for attempt in &tries {
         let Try { controller, what, .. } = attempt;
         let thief = &thieves[controller];
-        // The API server has the policies from a watch.
+        // The API server receives the policies by watch, with a delay.
         let refused = async || attempt.send(&owner, thief).await.err();
         let refused = soon(
             &format!("with the policy {controller} is refused: {what}"),
@@ -273,13 +274,13 @@ async fn a_stolen_token_does_no_more_than_its_controller() {
         .await;
         let by = format!("ValidatingAdmissionPolicy '{controller}-");
         assert!(refused.contains(&by), "{controller} {what}: {refused}");
-        // Nobody else is limited.
+        // The policies limit no other account.
         assert_eq!(attempt.send(&owner, &owner).await, Ok(()), "{what}");
     }
     record_all_claims(&thieves["resourceclaim-controller"]).await;
 }
 
-/// Each field that an expression reads is one of the objects that it is about, as kube-controller-manager finds.
+/// Waits until kube-controller-manager has type-checked the expressions, and fails if one reads an unknown field.
 async fn until_checked(control_plane: &ControlPlane) {
     let manager =
         control_plane.start_controller_manager(&["validatingadmissionpolicy-status-controller"], &[]);
@@ -296,7 +297,7 @@ async fn until_checked(control_plane: &ControlPlane) {
     }
 }
 
-/// What the policies cost has a limit, below which the largest objects stay.
+/// CEL has a cost limit; the policies must stay below it even for a pod with the most entries.
 async fn record_all_claims(client: &Client) {
     let statuses: Vec<_> = (0..ENTRIES)
         .map(|n| json!({"name": format!("e-{n}"), "resourceClaimName": format!("c-{n}")}))

@@ -1,38 +1,38 @@
-//! The commands that the documents show, as a reader finds them.
+//! The commands in the documents, as a reader finds them.
 //!
-//! They stand in the blocks `sh` of a Markdown file, one a line, and indented in the notes of a chart. What stands between
-//! backticks in a text counts too, if it begins with the name of a program.
+//! A Markdown file has them in `sh` blocks, one a line; the notes of a chart have them indented. Text between backticks
+//! in prose counts as well if it begins with the name of a program.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use controller_core::args::supported_kubernetes;
+use controller_core::version::supported_kubernetes;
 use local_control_plane::Assets;
 
 use crate::process::binary;
 use crate::support::{CHARTS, root, said};
 
-/// The languages that a block may have. Commands are in those of the first.
+/// Languages that a block may have. Commands are in blocks of the first language.
 const LANGUAGES: [&str; 6] = ["sh", "rust", "text", "yaml", "json", "toml"];
-/// What a command in a text begins with, beside the names of the controllers.
+/// First words of commands in prose, in addition to the names of the controllers.
 const PROGRAMS: [&str; 14] = [
     "cargo", "cosign", "crane", "curl", "docker", "gh", "git", "grep", "helm", "kind", "kubectl", "oras",
     "sed", "sudo",
 ];
 
-/// A command, and where it is shown.
+/// A command and its place in a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Shown {
     pub(crate) file: String,
-    /// Of the file, from 1.
+    /// Line in the file, from 1.
     pub(crate) line: usize,
-    /// Without the remark behind it; continued lines are one.
+    /// Without a trailing remark; continued lines are joined.
     pub(crate) command: String,
 }
 
-/// Every Markdown file, from the root of the workspace. A changelog tells what was, and nobody types it.
+/// Every Markdown file, relative to the root of the workspace. Leaves out changelogs, whose commands nobody types.
 pub(crate) fn markdown() -> Vec<String> {
     let mut list = Command::new("git");
     list.args(["ls-files", "--cached", "--others", "--exclude-standard", "*.md"])
@@ -42,19 +42,19 @@ pub(crate) fn markdown() -> Vec<String> {
     files.map(str::to_owned).collect()
 }
 
-/// What stands in blocks of `file`.
+/// Commands in the blocks of `file`.
 pub(crate) fn blocks(file: &str) -> Vec<Shown> {
     let text = read(file);
     shown(file, in_blocks_of(LANGUAGES[0], &text))
 }
 
-/// What stands in the blocks of a Markdown text in that language, and in which line each begins.
+/// Blocks of a Markdown text in this language, each with the line of its beginning.
 pub(crate) fn in_blocks_of<'a>(language: &str, text: &'a str) -> impl Iterator<Item = (usize, &'a str)> {
     let blocks = in_blocks(text).filter(move |(_, of, _)| *of == language);
     blocks.map(|(line, _, text)| (line, text))
 }
 
-/// What stands in the text of `file`.
+/// Commands in the prose of `file`.
 pub(crate) fn inline(file: &str) -> Vec<Shown> {
     let text = read(file);
     let prose = without_blocks(&text);
@@ -66,7 +66,7 @@ pub(crate) fn inline(file: &str) -> Vec<Shown> {
             found.push(Shown {
                 file: file.to_owned(),
                 line,
-                // In a table a bar would end the cell.
+                // Tables escape the bar, which would end the cell.
                 command: piece.replace('\n', " ").replace("\\|", "|"),
             });
         }
@@ -75,14 +75,14 @@ pub(crate) fn inline(file: &str) -> Vec<Shown> {
     found
 }
 
-/// The commands in the notes of a release, as Helm prints them at the end.
+/// Commands in the notes of a release, which Helm prints last.
 pub(crate) fn in_notes(printed: &str) -> Vec<String> {
     let notes = printed.rsplit("NOTES:\n").next().unwrap_or_default();
     let commands = notes.lines().filter_map(|line| line.strip_prefix("  "));
     commands.map(str::to_owned).collect()
 }
 
-/// The words of a command, without the variables that are set for it and who runs it.
+/// The words of a command, without leading assignments and `sudo`.
 pub(crate) fn command_words(command: &str) -> impl Iterator<Item = &str> {
     let names_a_value = |word: &str| {
         let name = word.split_once('=').map_or("", |(name, _)| name);
@@ -100,7 +100,7 @@ fn read(file: &str) -> String {
     fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
-/// The blocks of a Markdown text: line of the first line within, language, what stands within.
+/// Blocks of a Markdown text: number of the first line within, language, content.
 fn in_blocks(text: &str) -> impl Iterator<Item = (usize, &str, &str)> {
     let mut rest = 0;
     std::iter::from_fn(move || {
@@ -114,7 +114,7 @@ fn in_blocks(text: &str) -> impl Iterator<Item = (usize, &str, &str)> {
     })
 }
 
-/// The text with empty lines in its blocks, so that each line keeps its number.
+/// The text with its blocks blanked, so that each line keeps its number.
 fn without_blocks(text: &str) -> String {
     let mut prose = text.to_owned();
     for (_, _, block) in in_blocks(text) {
@@ -169,11 +169,11 @@ fn every_block_says_what_it_is_in() {
     }
 }
 
-/// kubeadm switches `bootstrapsigner` and `tokencleaner` on, which `*` alone leaves out.
+/// kubeadm switches on `bootstrapsigner` and `tokencleaner`, which `*` alone leaves out.
 #[test]
 fn nobody_is_told_to_replace_what_controllers_says() {
     let mut grep = Command::new("git");
-    // In two pieces, so that this file has it not.
+    // In two pieces, so that this file does not match.
     grep.args([
         "grep",
         "--line-number",
@@ -190,7 +190,7 @@ fn nobody_is_told_to_replace_what_controllers_says() {
     assert_eq!(output.status.code(), Some(1));
 }
 
-/// A heading as its anchor has it.
+/// Turns a heading into its anchor.
 fn anchor(heading: &str) -> String {
     let kept = heading
         .chars()
@@ -246,7 +246,7 @@ fn the_documents_name_the_versions_that_the_programs_name() {
     }
 }
 
-/// The sections of `kube-controller-manager --help` with flags that no other loop has for itself.
+/// Sections of `kube-controller-manager --help` whose flags do not belong to one other loop.
 const SECTIONS: [&str; 13] = [
     "Debugging",
     "Leader-migration",
@@ -298,7 +298,7 @@ fn help_of(program: &Path) -> String {
     said(Command::new(program).arg("--help").output().unwrap())
 }
 
-/// `--name`, each that is in a text.
+/// All flags (`--name`) in a text.
 fn flags(text: &str) -> Vec<String> {
     let ends = |c: char| !c.is_ascii_alphanumeric() && c != '-';
     let words = text
@@ -307,7 +307,7 @@ fn flags(text: &str) -> Vec<String> {
     words.map(str::to_owned).collect()
 }
 
-/// Each kind of file that names what is depended on, and who looks for newer ones.
+/// Each kind of file that names dependencies has something that looks for updates.
 #[test]
 fn every_dependency_is_looked_after() {
     let config: serde_json::Value = serde_saphyr::from_str(&read(".github/dependabot.yml")).unwrap();

@@ -1,4 +1,4 @@
-//! Releases on a real API server: installed, upgraded, rolled back and uninstalled, alone and side by side.
+//! Releases on a real API server: installed, upgraded, rolled back and uninstalled, alone and next to each other.
 
 use std::collections::BTreeMap;
 use std::process::Output;
@@ -10,7 +10,7 @@ use crate::documents::blocks;
 use crate::objects::prepared;
 use crate::support::{CHARTS, Cluster, UMBRELLA, chart, everything, helm, kubectl, root, said};
 
-/// The kinds of which a release has objects.
+/// Kinds of the objects of a release.
 const KINDS: &str = "clusterroles,clusterrolebindings,configmaps,deployments,flowschemas,poddisruptionbudgets,\
                      rolebindings,roles,serviceaccounts,services";
 const NAMESPACE: &str = "kube-system";
@@ -24,7 +24,7 @@ impl Cluster {
         helm(&all)
     }
 
-    /// Does what a command says that stands in a document, and returns what it prints.
+    /// Runs a command from a document and returns its output.
     fn typed(&self, command: &str) -> String {
         let charts = format!(" {}/charts/", root().display());
         let command = command.replace(" charts/", &charts);
@@ -32,7 +32,7 @@ impl Cluster {
         said(self.helm(&words))
     }
 
-    /// Installs or upgrades the chart, under its own name, and returns its notes.
+    /// Installs or upgrades the chart under its own name and returns its notes.
     fn put(&self, verb: &str, name: &str, args: &[&str]) -> String {
         let chart = chart(name);
         let mut put = vec![verb, name, &chart];
@@ -40,7 +40,7 @@ impl Cluster {
         said(self.helm(&put))
     }
 
-    /// The objects of the release `name` by kind and name.
+    /// Objects of the release `name`, by kind and name.
     fn objects(&self, name: &str) -> BTreeMap<String, Value> {
         let label = format!("app.kubernetes.io/instance={name}");
         let get = ["get", KINDS, "-n", NAMESPACE, "-l", &label, "-o", "json"];
@@ -56,7 +56,7 @@ impl Cluster {
         objects.collect()
     }
 
-    /// Their resourceVersions: equal ones mean that nothing was written between.
+    /// resourceVersions of these objects; equal ones mean that nothing was written in between.
     fn versions(&self, name: &str) -> BTreeMap<String, String> {
         let version = |object: Value| object["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
         let objects = self.objects(name);
@@ -66,7 +66,7 @@ impl Cluster {
             .collect()
     }
 
-    /// What each of them asks for.
+    /// Specs of these objects.
     fn specs(&self, name: &str) -> BTreeMap<String, Value> {
         let objects = self.objects(name);
         objects
@@ -75,7 +75,7 @@ impl Cluster {
             .collect()
     }
 
-    /// The checksum that the pods of the release carry, and their config file.
+    /// Checksum annotation of the release's pods, and their config file.
     fn config(&self, name: &str) -> (String, String) {
         let objects = self.objects(name);
         let pods = &objects[&format!("Deployment {name}")]["spec"]["template"];
@@ -89,7 +89,7 @@ impl Cluster {
     }
 }
 
-/// Values that an upgrade changes.
+/// Values for an upgrade to change.
 const OTHER: &str = "serviceAccount.name=lamps,strategy.type=Recreate,revisionHistoryLimit=1,podLabels.tier=controllers,\
                      podAnnotations.mesh=off,podSecurityContext.runAsUser=1000,controlPlane=require,hostNetwork=true,\
                      dnsPolicy=Default,extraEnv[0].name=A,extraEnv[0].value=b,\
@@ -125,7 +125,7 @@ async fn each_chart_is_installed_upgraded_rolled_back_and_uninstalled_alone() {
         let first = cluster.config(name);
         assert_eq!(first.1, "dryRun: true\n");
 
-        // What NOTES.txt says to type.
+        // The command from NOTES.txt.
         let upgrade = ["--reset-then-reuse-values", "--set", "config.dryRun=false"];
         let notes = cluster.put("upgrade", name, &upgrade);
         assert!(notes.contains("It writes."), "{notes}");
@@ -179,9 +179,9 @@ async fn each_chart_is_installed_upgraded_rolled_back_and_uninstalled_alone() {
     }
 }
 
-/// For a cluster with nodes of the control plane of one's own.
+/// For a cluster with its own control plane nodes.
 const ON_THE_CONTROL_PLANE: &str = "controlPlane=require,hostNetwork=true,replicas=3";
-/// For one with Prometheus Operator, where nobody else may read the metrics.
+/// For a cluster with Prometheus Operator, where only Prometheus may read the metrics.
 const WATCHED: &str = "serviceMonitor.enabled=true,serviceMonitor.sampleLimit=9000,prometheusRule.enabled=true,\
                        dashboard.enabled=true,networkPolicy.enabled=true,networkPolicy.apiServerCIDRs[0]=10.96.0.1/32";
 
@@ -230,13 +230,13 @@ async fn each_chart_is_installed_by_default_and_with_each_of_three_overlays() {
             (1, 2)
         );
         assert_eq!(kinds("deployments", "restricted"), 1);
-        // It is the last one in that namespace, and so all of the former are gone.
+        // This overlay has another namespace, so nothing remains in the first one.
         assert_eq!(
             kinds("all,configmaps,networkpolicies,servicemonitors", NAMESPACE),
             0
         );
 
-        // Back at the defaults nothing of an overlay stays.
+        // With default values, nothing of an overlay remains.
         cluster.put("upgrade", name, &["--reset-values"]);
         let specs = cluster.specs(name);
         assert_eq!(
@@ -298,7 +298,7 @@ async fn of_the_umbrella_one_controller_is_added_and_goes_without_a_write_to_the
         all.filter(|(id, _)| id.contains(&name))
             .collect::<BTreeMap<_, _>>()
     };
-    // What its README says to type.
+    // The commands from the umbrella's README.
     let commands = blocks(README_OF_THE_UMBRELLA);
     let [install, upgrade] = commands.as_slice() else {
         panic!("other steps than these are not followed: {commands:#?}");
@@ -335,7 +335,7 @@ async fn of_the_umbrella_one_controller_is_added_and_goes_without_a_write_to_the
     assert_eq!(cluster.objects(UMBRELLA), BTreeMap::new());
 }
 
-/// As kube-controller-manager makes them, with `--use-service-account-credentials`.
+/// kube-controller-manager creates these accounts with `--use-service-account-credentials`.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn the_service_accounts_of_the_built_in_loops_are_in_nobody_s_way() {
@@ -353,10 +353,10 @@ async fn the_service_accounts_of_the_built_in_loops_are_in_nobody_s_way() {
             .iter()
             .map(|rule| rule["resources"].as_array().unwrap().len());
         let wanted = resources.sum::<usize>();
-        // The authorizer has the bindings from a watch.
+        // The authorizer receives the bindings by watch, with a delay.
         let theirs = async || {
             let listed = said(kubectl(&cluster.kubeconfig, &can_i, ""));
-            // Beside its own, what every account may: reviews of itself, bundles of trust, and discovery.
+            // In addition to its own, every account may review itself, read trust bundles and use discovery.
             let of_all = ["selfsubject", "clustertrustbundles"];
             let own = listed.lines().filter(|line| {
                 !of_all.iter().any(|name| line.contains(name)) && !line.trim_start().starts_with('[')

@@ -1,4 +1,4 @@
-//! The charts with Helm (`$HELM`, else that of the `PATH`), and on a real API server.
+//! The charts with Helm (`$HELM`, by default the one in `PATH`), and on a real API server.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

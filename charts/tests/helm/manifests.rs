@@ -1,4 +1,4 @@
-//! The charts as plain files and as bases for Kustomize, on a real API server.
+//! The charts as plain manifests and as Kustomize bases, on a real API server.
 
 use std::fs;
 use std::process::Command;
@@ -11,10 +11,10 @@ use tempfile::TempDir;
 use crate::process;
 use crate::support::{CHARTS, kubectl, said};
 
-/// What `cargo xtask manifests` writes with these values more; it goes with the folder.
+/// Output of `cargo xtask manifests` with these additional values. Dropping it removes the folder.
 pub(crate) fn written(values: &[&str]) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let mut manifests = Command::new(env!("CARGO_BIN_EXE_chores"));
+    let mut manifests = Command::new(env!("CARGO_BIN_EXE_tools"));
     manifests
         .args(["manifests", "--set", "image.repository=registry.example/ours"])
         .args(values.iter().flat_map(|value| ["--set", value]))
@@ -50,7 +50,7 @@ async fn what_a_plain_manifest_starts_leads_and_is_ready() {
         replica.until_ready().await;
         assert_eq!(replica.stop().await, Some(0));
 
-        // Applied again, it changes nothing.
+        // Applying again changes nothing.
         let versions = [
             "get",
             "-o=jsonpath={.items[*].metadata.resourceVersion}",
@@ -65,7 +65,7 @@ async fn what_a_plain_manifest_starts_leads_and_is_ready() {
     }
 }
 
-/// The objects of a folder, as Kustomize builds them.
+/// Objects of a folder, built by Kustomize.
 fn built(folder: &str) -> Vec<Value> {
     let kubectl = Command::new("kubectl")
         .args(["kustomize", folder])
@@ -142,7 +142,7 @@ fn a_static_pod_is_no_part_of_what_the_plain_manifest_has() {
     }
 }
 
-/// Two differences: who reaches the port, and who reads what is there.
+/// Two differences: who reaches the port, and who may read its metrics.
 #[test]
 #[ignore = "needs helm: cargo xtask test"]
 fn a_static_pod_has_a_variant_that_is_scraped_by_whom_the_api_server_allows() {
@@ -182,7 +182,7 @@ fn a_static_pod_has_a_variant_that_is_scraped_by_whom_the_api_server_allows() {
         let more = rules(&far).split_off(rules(&near).len());
         let resources: Vec<_> = more.iter().map(|rule| &rule["resources"][0]).collect();
         assert_eq!(resources, ["tokenreviews", "subjectaccessreviews"]);
-        // The role of those who read.
+        // The role of metrics readers.
         assert_eq!(far.len(), near.len() + 1);
     }
 }
@@ -216,7 +216,7 @@ async fn an_overlay_moves_a_base_and_changes_its_config() {
     let pods = &deployment["spec"]["template"]["spec"];
     let image = pods["containers"][0]["image"].as_str().unwrap();
     assert!(image.starts_with("mirror.example/ours:"), "{image}");
-    // Another config has another name, so the pods are replaced.
+    // A changed config gets a new name, so the pods are replaced.
     let mounted = |objects: &[Value]| {
         let pods = &of_kind(objects, "Deployment")["spec"]["template"]["spec"];
         assert_eq!(
@@ -230,7 +230,7 @@ async fn an_overlay_moves_a_base_and_changes_its_config() {
         "dryRun: true\n"
     );
     assert_ne!(mounted(&quiet), mounted(&overlay("{}\n")));
-    // Whoever is named as a subject has moved, too.
+    // The subjects of bindings move to the namespace as well.
     assert_eq!(
         of_kind(&quiet, "ClusterRoleBinding")["subjects"][0]["namespace"],
         "elsewhere"

@@ -1,11 +1,12 @@
-//! Whether a real API server takes what the charts render.
+//! A real API server accepts the objects that the charts render.
 
 use controller_testing::soon;
 use serde_json::{Value, json};
 
 use crate::support::{CHARTS, Cluster, chart, everything, helm, kubectl, metrics_of, said};
 
-/// An API server with the kinds of Prometheus Operator and cert-manager, and a namespace that admits restricted pods only.
+/// An API server with the kinds of Prometheus Operator and cert-manager, and a namespace that admits only restricted
+/// pods.
 pub(crate) async fn prepared() -> Cluster {
     let cluster = Cluster::start().await;
     let restricted = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {
@@ -34,7 +35,7 @@ pub(crate) async fn prepared() -> Cluster {
 }
 
 impl Cluster {
-    /// Fails unless the API server would create all of `objects`, each with no key that it does not know.
+    /// Fails unless the API server would create all of `objects` without unknown fields.
     fn takes(&self, objects: &str) -> String {
         let apply = ["apply", "--dry-run=server", "--validate=strict", "-f", "-"];
         said(kubectl(&self.kubeconfig, &apply, objects))
@@ -52,7 +53,7 @@ impl Cluster {
         pod
     }
 
-    /// An object in YAML.
+    /// Parses a YAML object.
     fn read(&self, object: &str) -> Value {
         let create = ["create", "--dry-run=client", "-o=json", "-f", "-"];
         serde_json::from_str(&said(kubectl(&self.kubeconfig, &create, object))).unwrap()
@@ -71,7 +72,7 @@ fn rendered(name: &str, args: &[&str]) -> String {
 async fn the_api_server_takes_every_object_and_admits_the_pods() {
     let cluster = prepared().await;
     let everything = everything();
-    // A PodMonitor instead of a ServiceMonitor.
+    // With a PodMonitor instead of a ServiceMonitor.
     let pod_monitor = ["--set", "serviceMonitor.enabled=false,podMonitor.enabled=true"];
     for name in CHARTS {
         let by_default = rendered(name, &[]);
@@ -93,16 +94,16 @@ async fn the_api_server_takes_every_object_and_admits_the_pods() {
         ));
         assert!(taken.contains("podmonitor"), "{taken}");
 
-        // On a node's network no namespace admits them that asks for the restricted policy.
+        // A namespace with the restricted policy admits no pods with hostNetwork.
         let on_nodes = ["--set=controlPlane=require,hostNetwork=true,extraEnv[0].name=A"];
         let taken = cluster.takes(&rendered(
             name,
             &[&on_nodes, &["--namespace=leases"][..]].concat(),
         ));
-        // And the ClusterRole of those who read the metrics.
+        // One more is the ClusterRole for metrics readers.
         assert_eq!(taken.lines().count(), 17, "{taken}");
 
-        // What the README shows: a PodMonitor, and six objects more.
+        // The README's example: a PodMonitor and six more objects.
         let example = metrics_of(name);
         let values = format!("--values={}", example.path().display());
         let taken = cluster.takes(&rendered(name, &[&values, "--namespace=kube-system"]));
@@ -111,7 +112,7 @@ async fn the_api_server_takes_every_object_and_admits_the_pods() {
         let mut pod = cluster.pod(name, &[]);
         let admitted = cluster.takes(&pod.to_string());
         assert_eq!(admitted, "pod/pod created (server dry run)\n");
-        // The same, were it not hardened.
+        // The same pod without hardening.
         pod["spec"]["containers"][0]["securityContext"] = json!({});
         let apply = ["apply", "--dry-run=server", "-f", "-"];
         let output = kubectl(&cluster.kubeconfig, &apply, &pod.to_string());
@@ -122,7 +123,7 @@ async fn the_api_server_takes_every_object_and_admits_the_pods() {
     }
 }
 
-/// What the SCC `restricted-v2` of `OpenShift` does: each pod gets the user and the group of its namespace, and no other.
+/// Does what the SCC `restricted-v2` of `OpenShift` does: each pod must run as the user and group of its namespace.
 fn users_of_the_namespace() -> [Value; 4] {
     let pods = json!({"resourceRules": [{
         "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"],
@@ -158,7 +159,7 @@ fn users_of_the_namespace() -> [Value; 4] {
     ]
 }
 
-/// A user as `OpenShift` gives one to a namespace.
+/// A user ID as `OpenShift` assigns one to a namespace.
 const SOMEBODY: u64 = 1_000_650_000;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -171,7 +172,7 @@ async fn pods_run_as_whom_the_platform_chooses() {
     let own = cluster
         .pod("ttl-controller", &["--set=podSecurityContext.runAsUser=65532"])
         .to_string();
-    // The API server has the policies from a watch.
+    // The API server receives the policies by watch, with a delay.
     let refused = async || {
         let output = kubectl(&cluster.kubeconfig, &create, &own);
         let errors = String::from_utf8_lossy(&output.stderr);
@@ -179,7 +180,7 @@ async fn pods_run_as_whom_the_platform_chooses() {
     };
     soon("a user of one's own is refused", refused).await;
     for name in CHARTS {
-        // What the values ask for otherwise gives way to null.
+        // null removes the default values.
         let nulled = ["--set=podSecurityContext.seccompProfile=null,podSecurityContext.runAsNonRoot=null"];
         assert!(cluster.pod(name, &nulled)["spec"]["securityContext"].is_null());
 
@@ -252,7 +253,7 @@ fn selector() -> Value {
     json!({"type": "object", "properties": {"matchLabels": labels}})
 }
 
-/// A `PodMonitor` knows no `bearerTokenFile`.
+/// A `PodMonitor` has no `bearerTokenFile`.
 fn endpoint() -> Value {
     let words = json!({"type": "array", "items": {"type": "string"}});
     let rule = json!({
@@ -276,7 +277,7 @@ fn endpoint() -> Value {
     })
 }
 
-/// The definition of a kind, with those of its fields that the charts use.
+/// A `CustomResourceDefinition` of the kind, with the fields that the charts use.
 fn kind(group: &str, kind: &str, spec: &Value) -> Value {
     let plural = format!("{}s", kind.to_lowercase());
     let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": spec}}});

@@ -1,5 +1,5 @@
-//! What a pod of a chart runs, beside a real API server: the arguments and the environment of the Deployment, the file
-//! of the `ConfigMap`, the token of the `ServiceAccount`.
+//! Runs what a pod of a chart would run, next to a real API server: arguments and environment from the Deployment, the
+//! file from the `ConfigMap`, the token of the `ServiceAccount`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::support::{CHARTS, chart, helm, said};
 
-/// Where the pod finds its config.
+/// Where the config is mounted in the pod.
 const MOUNTED: &str = "/etc/controller";
 pub(crate) const UID: &str = "the-uid-of-the-pod";
 
@@ -55,7 +55,7 @@ async fn a_pod_of_each_chart_would_lead_and_be_ready_with_the_permissions_that_i
     }
 }
 
-/// Starts what the container of the Deployment would; the folder is its config.
+/// Starts the command of the Deployment's container; the folder holds its config.
 pub(crate) async fn start(control_plane: &ControlPlane, name: &str, kubeconfig: &Path) -> (Replica, TempDir) {
     let deployments: Api<Deployment> = Api::namespaced(control_plane.client(), NAMESPACE);
     let deployment = deployments.get(name).await.unwrap();
@@ -81,7 +81,7 @@ pub(crate) async fn start(control_plane: &ControlPlane, name: &str, kubeconfig: 
     (replica, mounted)
 }
 
-/// Starts a container of the controller, with one text for another in its arguments, and with `more` of them.
+/// Starts a container of the controller, with the replacements `instead` in its arguments, and `more` arguments.
 pub(crate) fn run(name: &str, container: &Container, instead: &[(&str, &str)], more: &[String]) -> Replica {
     let mut args = container.args.clone().unwrap();
     for (there, here) in instead {
@@ -100,7 +100,7 @@ pub(crate) fn run(name: &str, container: &Container, instead: &[(&str, &str)], m
     Replica { process }
 }
 
-/// A program of the workspace, built beside this test.
+/// A program of the workspace, built together with this test.
 pub(crate) fn binary(name: &str) -> PathBuf {
     let binary = built(name);
     assert!(
@@ -111,7 +111,7 @@ pub(crate) fn binary(name: &str) -> PathBuf {
     binary
 }
 
-/// A file in the folder where programs are built.
+/// A file in the build folder.
 pub(crate) fn built(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_BIN_EXE_chores")).with_file_name(name)
+    Path::new(env!("CARGO_BIN_EXE_tools")).with_file_name(name)
 }

@@ -1,4 +1,4 @@
-//! What Helm makes of the charts, without a cluster.
+//! The output of Helm for the charts, without a cluster.
 
 use std::fs;
 use std::process::Command;
@@ -23,13 +23,13 @@ fn helm_finds_no_fault() {
     said(helm(&lint));
 }
 
-/// `GOLDEN=write` writes them anew.
+/// `GOLDEN=write` rewrites the golden files.
 #[test]
 #[ignore = "needs helm: cargo xtask test"]
 fn the_charts_render_as_the_goldens_have_it() {
     for name in CHARTS {
         golden(name, &format!("{name}/golden.yaml"), &[]);
-        // What the live tests of the controllers run under.
+        // The live tests of the controllers run under these policies.
         golden(
             name,
             &format!("{name}/admission.golden.yaml"),
@@ -39,19 +39,19 @@ fn the_charts_render_as_the_goldens_have_it() {
             ],
         );
     }
-    // The permissions that a feature gate needs.
+    // Permissions for a feature gate.
     golden(
         "resourceclaim-controller",
         "resourceclaim-controller/groups.golden.yaml",
         &["--set=config.featureGates=DRAWorkloadResourceClaims=true"],
     );
-    // The permissions to ask who may read the metrics, and who shows which token.
+    // Permissions to authorize metrics readers, and the token of Prometheus.
     golden(
         "ttl-controller",
         "ttl-controller/metrics.golden.yaml",
         &["--set=config.metricsAuthorization=kubernetes,serviceMonitor.enabled=true"],
     );
-    // The others differ in what stands in files/ alone; the dashboard is there to be read.
+    // Other charts differ in files/ only. Leaves out the dashboard, which is in files/ as JSON.
     golden(
         "ttl-controller",
         "ttl-controller/everything.golden.yaml",
@@ -85,7 +85,7 @@ fn golden(name: &str, file: &str, args: &[&str]) {
     );
 }
 
-/// What is wrong, the value, and how it is named.
+/// Mistake, value, and Helm's message.
 const WRONG: &str = r"
 a key that is none                | replica=3                                           | additional properties 'replica' not allowed
 a key of the config that is none  | config.concurrentSincs=3                            | at '/config': additional properties 'concurrentSincs' not allowed
@@ -148,7 +148,7 @@ fn a_wrong_value_is_refused_by_its_name() {
             panic!("no row: {row}");
         };
         refused(what, &["ttl-controller", "--set", set], named);
-        // As a part of the umbrella, but for what says whether it is one, and what is all charts' own.
+        // The same as a part of the umbrella, except for values that concern the umbrella itself and global ones.
         if !set.starts_with("enabled=") && !set.starts_with("global.") {
             let set = set.split(',').map(|set| format!("ttl-controller.{set}"));
             let set = format!(
@@ -160,7 +160,7 @@ fn a_wrong_value_is_refused_by_its_name() {
     }
 }
 
-/// Fails unless Helm refuses to render the chart with these values, and says why as in `named`.
+/// Fails unless Helm refuses to render the chart with these values and its message contains `named`.
 fn refused(what: &str, chart_and_values: &[&str], named: &str) {
     let (name, values) = chart_and_values.split_first().unwrap();
     let chart = chart(name);
@@ -197,7 +197,7 @@ fn the_umbrella_refuses_what_is_no_value_of_its_own(#[case] set: &str, #[case] n
     refused("a value", &[UMBRELLA, "--set", set], named);
 }
 
-/// What Helm renders, document by document, in the order of their texts.
+/// Documents that Helm renders, sorted by text.
 fn documents(release: &[&str]) -> Vec<String> {
     let rendered = said(helm(&[&["template"][..], release].concat()));
     let documents = rendered.split("---\n").filter(|document| !document.is_empty());
@@ -228,7 +228,7 @@ fn the_umbrella_renders_what_the_charts_do_that_are_enabled() {
     assert_eq!(together, alone);
     let image = "image: mirror.example/somebody/lamps:";
     let shown = together.iter().filter(|document| document.contains(image));
-    // That of the Deployment, and that of the test.
+    // A Deployment and a test pod of each of the two charts.
     assert_eq!(shown.count(), 4);
 }
 
@@ -312,7 +312,7 @@ fn a_value_shows_in_the_objects(#[case] set: &str, #[case] shown: &str) {
     assert!(rendered.contains(shown), "{rendered}");
 }
 
-/// As a release does it, from the folders instead of a registry.
+/// Packages as a release does, but from folders instead of a registry.
 #[test]
 #[ignore = "needs helm: cargo xtask test"]
 fn the_umbrella_is_packaged_with_the_charts_that_it_names() {
@@ -339,7 +339,7 @@ fn the_umbrella_is_packaged_with_the_charts_that_it_names() {
     );
 }
 
-/// As Flux reads it from a Git repository: without the links.
+/// Flux reads a chart from a Git repository without its symbolic links.
 #[test]
 #[ignore = "needs helm: cargo xtask test"]
 fn a_chart_without_its_templates_is_refused() {
@@ -357,7 +357,7 @@ fn a_chart_without_its_templates_is_refused() {
     assert!(errors.contains("no template \"controller.notes\""), "{errors}");
 }
 
-/// As a release does it.
+/// Packages as a release does.
 #[test]
 #[ignore = "needs helm: cargo xtask test"]
 fn a_package_needs_no_other_file() {
@@ -375,7 +375,7 @@ fn a_package_needs_no_other_file() {
     }
 }
 
-/// The values in the document of static pods.
+/// The values in the document about static pods.
 #[test]
 #[ignore = "needs helm: cargo xtask test"]
 fn the_values_of_the_document_are_taken() {
@@ -409,7 +409,7 @@ fn what_somebody_else_makes_is_left_to_them() {
     assert!(!rendered.contains("standalone"), "{rendered}");
 }
 
-/// As it is in one release of all: the longest name that Helm takes, and five controllers.
+/// One release of all five controllers, with the longest name that Helm accepts.
 #[test]
 #[ignore = "needs helm: cargo xtask test"]
 fn no_two_objects_of_a_release_have_one_name() {
@@ -451,7 +451,7 @@ fn a_value_takes_something_away(#[case] set: &str, #[case] gone: &str) {
     assert!(!rendered(set).contains(gone), "{gone}");
 }
 
-/// What Helm renders of the Deployment of ttl-controller.
+/// The Deployment of ttl-controller, rendered by Helm.
 fn deployment(args: &[&str]) -> Value {
     let chart = chart("ttl-controller");
     let only = [
@@ -475,7 +475,7 @@ fn pods_prefer_the_control_plane_where_there_is_one_and_else_go_where_they_went(
             {"weight": 100, "preference": {"matchExpressions": [role]}}]})
     );
     assert_eq!(by_default["tolerations"][0], role);
-    // A taint of a node that has failed, or is not a node of the cluster yet, keeps them away as before.
+    // Taints of failed or uninitialized nodes keep the pods away as before.
     assert_eq!(by_default["tolerations"].as_array().unwrap().len(), 3);
 
     let own = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchFields[0].key=a";
@@ -499,7 +499,7 @@ fn pods_prefer_the_control_plane_where_there_is_one_and_else_go_where_they_went(
     assert!(nowhere_special["affinity"].is_null() && nowhere_special["tolerations"].is_null());
 }
 
-/// A released chart has the digest beside the image in its metadata.
+/// Chart.yaml of a released chart has the digest in its image annotation.
 #[test]
 #[ignore = "needs helm: cargo xtask test"]
 fn a_released_chart_installs_the_image_of_the_release_and_no_other_of_its_tag() {
@@ -540,7 +540,7 @@ fn a_released_chart_installs_the_image_of_the_release_and_no_other_of_its_tag() 
     }
 }
 
-/// The values that every chart shows: all keys of the config at once.
+/// All keys of the config that values.yaml shows, at once.
 #[test]
 #[ignore = "needs helm: cargo xtask test"]
 fn every_key_of_the_config_can_be_uncommented() {
@@ -568,7 +568,7 @@ fn every_key_of_the_config_can_be_uncommented() {
     }
 }
 
-/// The values in the README of a chart, for Prometheus Operator and cert-manager.
+/// The README's values for Prometheus Operator and cert-manager.
 #[test]
 #[ignore = "needs helm: cargo xtask test"]
 fn the_example_of_metrics_is_taken() {
@@ -584,7 +584,7 @@ fn the_example_of_metrics_is_taken() {
         };
         let endpoint = &object("PodMonitor")["spec"]["podMetricsEndpoints"][0];
         assert_eq!(endpoint["scheme"], "https");
-        // The certificate that is made is the one that is mounted, and that is expected.
+        // The generated certificate is the one that is mounted and that the monitor expects.
         let certificate = &object("Certificate")["spec"];
         let pods = &object("Deployment")["spec"]["template"]["spec"];
         assert_eq!(
@@ -596,7 +596,7 @@ fn the_example_of_metrics_is_taken() {
             certificate["secretName"]
         );
         assert_eq!(endpoint["tlsConfig"]["serverName"], certificate["dnsNames"][0]);
-        // The token that is shown is of an account that may read.
+        // The token belongs to an account that may read the metrics.
         let token = object("Secret");
         assert_eq!(
             endpoint["authorization"]["credentials"]["name"],
@@ -615,7 +615,7 @@ fn the_example_of_metrics_is_taken() {
     }
 }
 
-/// What `global` says holds for each chart that is enabled.
+/// Values in `global` apply to each enabled chart.
 #[test]
 #[ignore = "needs helm: cargo xtask test"]
 fn the_values_of_all_charts_beat_those_of_each() {
@@ -658,13 +658,13 @@ fn the_values_of_all_charts_beat_those_of_each() {
     ] {
         assert_eq!(with(text), count, "{text}");
     }
-    // It would evict itself without these.
+    // taint-eviction-controller would evict itself without these tolerations.
     let own = rendered.iter().filter(|document| {
         document.contains("kind: Deployment\n")
             && document.contains("- effect: NoExecute\n          operator: Exists\n")
     });
     assert_eq!(own.count(), 1);
-    // A chart alone takes them, too.
+    // A chart alone accepts them as well.
     let alone = documents(&["c", &chart("ttl-controller"), &values]);
     let theirs = rendered
         .iter()

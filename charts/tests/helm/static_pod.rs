@@ -1,5 +1,5 @@
-//! The way of docs/static-pod.md: its commands as they stand there, on a node that is a folder. What the kubelet would run
-//! has a kubeconfig, and nothing else.
+//! Follows docs/static-pod.md: its commands verbatim, on a node that is a folder. The process that the kubelet would
+//! start has only a kubeconfig.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -22,10 +22,10 @@ use crate::process::{self, UID};
 use crate::support::{CHARTS, kubectl, root, said};
 
 pub(crate) const DOCUMENT: &str = "docs/static-pod.md";
-/// Where a node of the control plane has its files.
+/// Folder of a control plane node's files.
 const FOLDER: &str = "/etc/kubernetes";
 
-/// As an older OpenSSL, which signs with a serial number that it is told, or told to make. 1.1.1w makes one anyway.
+/// Acts like an older OpenSSL, which needs a serial number or the option to create one. 1.1.1w creates one anyway.
 const OPENSSL: &str = r#"#!/bin/sh
 case " $* " in
 *" -CA "*" -CAcreateserial "* | *" -CA "*" -set_serial "*) ;;
@@ -34,7 +34,7 @@ esac
 PATH=${PATH#*:} exec openssl "$@"
 "#;
 
-/// As `kubeadm kubeconfig user` (`cmd/kubeadm/app/cmd/kubeconfig.go` of 1.36 and 1.37): all of it inline.
+/// Acts like `kubeadm kubeconfig user` (`cmd/kubeadm/app/cmd/kubeconfig.go` of 1.36 and 1.37), with all data inline.
 const KUBEADM: &str = r#"#!/bin/sh
 set -eu
 [ $# = 4 ] && [ "$1 $2 $3" = "kubeconfig user --client-name" ]
@@ -60,7 +60,7 @@ EOF
 rm -r "$made"
 "#;
 
-/// A node of the control plane, as far as the commands see it.
+/// A control plane node, as far as the commands see it.
 struct Machine {
     control_plane: ControlPlane,
     folder: TempDir,
@@ -68,7 +68,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// With one authority for clients and the API server, as kubeadm makes it.
+    /// With one CA for clients and the API server, as kubeadm creates it.
     async fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         for part in ["bin", "manifests", "pki"] {
@@ -112,8 +112,8 @@ impl Machine {
         }
     }
 
-    /// Does what a block of commands says, for the controller `name`, and returns what it prints. With `address` in the
-    /// place of that of the pod. Whose kubeconfig the shell has stays as it is: more commands follow there.
+    /// Runs a block of commands for the controller `name` and returns the output. `address` replaces the address of the
+    /// pod. The block does not change the shell's kubeconfig, as more commands follow in that shell.
     fn follow(&self, block: &str, name: &str, kubeconfig: Option<&Path>, address: &str) -> String {
         let script = block
             .replace("C=ttl-controller", &format!("C={name}"))
@@ -124,7 +124,7 @@ impl Machine {
                 &of_cluster(&self.control_plane, "server"),
             )
             .replace("127.0.0.1:10275", address);
-        // Whoever runs the tests is not always root, and the process below is no other user than the test.
+        // The tests may run without root, and the process below has the user of the test.
         let commands = script.lines().filter(|line| !line.starts_with("chown "));
         let commands = commands.collect::<Vec<_>>().join("\n");
         let commands = format!("{commands}\n[ \"${{KUBECONFIG-}}\" = \"$GIVEN\" ]");
@@ -153,7 +153,7 @@ impl Machine {
     }
 }
 
-/// A field of the cluster in the kubeconfig of the administrator.
+/// A field of the cluster in the administrator's kubeconfig.
 fn of_cluster(control_plane: &ControlPlane, field: &str) -> String {
     let kubeconfig = fs::read_to_string(control_plane.kubeconfig()).unwrap();
     let kubeconfig: Value = serde_json::from_str(&kubeconfig).unwrap();
@@ -175,7 +175,7 @@ async fn a_static_pod_leads_and_works_with_nothing_but_the_kubeconfig_of_the_doc
     let admin = machine.control_plane.kubeconfig();
     for name in CHARTS {
         machine.follow(permissions, name, Some(admin), "");
-        // Either way leads there; the second is the one that most of them go.
+        // Both ways work; most controllers here take the second.
         let way = if name == "ttl-controller" { kubeadm } else { node };
         machine.follow(way, name, None, "");
         until_limited(&machine.control_plane, name).await;
@@ -184,7 +184,7 @@ async fn a_static_pod_leads_and_works_with_nothing_but_the_kubeconfig_of_the_doc
         let create = ["create", "--dry-run=server", "--validate=strict", "-f"];
         let created = kubectl(admin, &[&create[..], &[file.to_str().unwrap()]].concat(), "");
         assert_eq!(said(created), format!("pod/{name} created (server dry run)\n"));
-        // That of those who read its metrics from elsewhere.
+        // The variant for metrics readers on other machines.
         let scraped = machine
             .manifests
             .path()
@@ -192,7 +192,7 @@ async fn a_static_pod_leads_and_works_with_nothing_but_the_kubeconfig_of_the_doc
         let created = kubectl(admin, &[&create[..], &[scraped.to_str().unwrap()]].concat(), "");
         assert_eq!(said(created), format!("pod/{name} created (server dry run)\n"));
         let spec = pod.spec.clone().unwrap();
-        // What a static pod cannot have: objects of an API server.
+        // A static pod cannot refer to API objects.
         assert_eq!(spec.service_account_name, None);
         let volumes = serde_json::to_value(spec.volumes).unwrap();
         let folder = json!({"path": format!("{FOLDER}/{name}"), "type": "Directory"});
@@ -228,7 +228,7 @@ async fn a_static_pod_leads_and_works_with_nothing_but_the_kubeconfig_of_the_doc
             };
             let ttl = eventually(SOON, "the node has a TTL", written).await.unwrap();
             assert_eq!(ttl, "0");
-            // As the kubelet shows it.
+            // The mirror pod, as the kubelet creates it.
             let mut mirror = pod;
             let hash = ("kubernetes.io/config.hash".to_owned(), UID.to_owned());
             mirror.metadata.annotations = Some([hash].into());

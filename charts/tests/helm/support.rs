@@ -1,4 +1,4 @@
-//! Helm and kubectl, as they are typed.
+//! Helm and kubectl, run with typed arguments.
 
 use std::ffi::OsString;
 use std::io::Write;
@@ -12,10 +12,10 @@ use crate::documents::in_blocks_of;
 
 pub(crate) use xtask::CONTROLLERS as CHARTS;
 
-/// The chart that has them all.
+/// The chart that contains the others.
 pub(crate) const UMBRELLA: &str = "kube-controllers";
 
-/// A real API server, which goes with it.
+/// A real API server. Dropping it stops the server.
 pub(crate) struct Cluster {
     _control_plane: ControlPlane,
     pub(crate) kubeconfig: PathBuf,
@@ -36,22 +36,21 @@ pub(crate) fn root() -> &'static Path {
     xtask::command::root()
 }
 
-/// The folder of a chart.
 pub(crate) fn chart(name: &str) -> String {
     root().join("charts").join(name).display().to_string()
 }
 
-/// A file that the tests have beside them.
+/// A file in `charts/tests`.
 pub(crate) fn file(path: &str) -> PathBuf {
     root().join("charts/tests").join(path)
 }
 
-/// The flag for values that switch everything on.
+/// The flag for values that enable everything.
 pub(crate) fn everything() -> String {
     format!("--values={}", file("everything.yaml").display())
 }
 
-/// The values that the README of a chart shows for its metrics, as a file.
+/// The README's values for the metrics of a chart, as a file.
 pub(crate) fn metrics_of(name: &str) -> NamedTempFile {
     let readme = std::fs::read_to_string(format!("{}/README.md", chart(name))).unwrap();
     let (_, values) = in_blocks_of("yaml", &readme).next().unwrap();
@@ -60,7 +59,7 @@ pub(crate) fn metrics_of(name: &str) -> NamedTempFile {
     file
 }
 
-/// What a command that succeeds prints.
+/// Output of a command, which must succeed.
 pub(crate) fn said(output: Output) -> String {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(
@@ -71,7 +70,7 @@ pub(crate) fn said(output: Output) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// `helm` with these arguments, with nothing of the user's own. A chart of ours, which was not released, is told of an image.
+/// Runs `helm` without the user's own settings. Gives unreleased charts of this workspace an image.
 pub(crate) fn helm(args: &[&str]) -> Output {
     let renders = ["install", "lint", "template", "upgrade"];
     let values = args
@@ -84,11 +83,11 @@ pub(crate) fn helm(args: &[&str]) -> Output {
         std::fs::write(&file, values).unwrap();
         told.as_str()
     });
-    // Before all others, which may say something else.
+    // First, so that later arguments override them.
     run_helm(&[&args[..1], told.as_slice(), &args[1..]].concat())
 }
 
-/// The values that name the images of the charts of ours among `args`, of which one may be a package of all.
+/// Values with the images of this workspace's charts among `args`; one may be the package of the umbrella.
 fn images(args: &[&str]) -> String {
     let image = |name: &str| format!("{{repository: registry.example/{name}}}");
     if let Some(name) = CHARTS.iter().find(|name| args.contains(&chart(name).as_str())) {
@@ -102,7 +101,7 @@ fn images(args: &[&str]) -> String {
     String::new()
 }
 
-/// `helm` with these arguments alone.
+/// Runs `helm` with only these arguments.
 pub(crate) fn run_helm(args: &[&str]) -> Output {
     let program = std::env::var_os("HELM").unwrap_or_else(|| OsString::from("helm"));
     let home = tempfile::tempdir().unwrap();
@@ -115,7 +114,7 @@ pub(crate) fn run_helm(args: &[&str]) -> Output {
         .expect("helm: `cargo xtask test` builds it")
 }
 
-/// `kubectl` with these arguments and this input.
+/// Runs `kubectl` with these arguments and this input.
 pub(crate) fn kubectl(kubeconfig: &Path, args: &[&str], input: &str) -> Output {
     let mut kubectl = Command::new("kubectl");
     kubectl.arg("--kubeconfig").arg(kubeconfig).args(args);
@@ -128,7 +127,7 @@ pub(crate) fn kubectl(kubeconfig: &Path, args: &[&str], input: &str) -> Output {
     let input = input.to_owned();
     let writer = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
     let output = running.wait_with_output().unwrap();
-    // It may end without reading all.
+    // kubectl may end before it has read all input.
     let _ = writer.join().unwrap();
     output
 }

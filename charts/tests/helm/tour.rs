@@ -1,8 +1,8 @@
-//! Somebody who types every command that a document shows, as it stands there, one after the other.
+//! Types every command of a document verbatim, one after the other.
 //!
-//! No kubelet is there. After an install or an upgrade, what a pod would run is started, with the token of the chart;
-//! `localhost:8080`, where the documents forward to it, is where that listens. Manifests of a control plane node are
-//! those that kubeadm writes.
+//! There is no kubelet. After an install or an upgrade, the test starts what a pod would run, with the token of the
+//! chart; it listens where the documents forward `localhost:8080` to. Manifests of a control plane node come from
+//! kubeadm.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use controller_core::clock::Clock;
+use controller_runtime::clock::Clock;
 use controller_testing::chart::{Chart, NAMESPACE};
 use controller_testing::{Replica, SOON, soon};
 use local_control_plane::{ControlPlane, Options, Process, eventually};
@@ -24,7 +24,7 @@ use crate::static_pod;
 use crate::support::{CHARTS, chart, helm, kubectl, root, said};
 
 const README: &str = "README.md";
-/// Documents that have a test of their own, which wants these steps and no others: each leads somewhere.
+/// Documents with a test of their own, which follows exactly these steps.
 const FOLLOWED_ALONE: [(&str, &str); 3] = [
     (README, "the_way_of_the_readme_leads_there_and_back"),
     (
@@ -36,13 +36,13 @@ const FOLLOWED_ALONE: [(&str, &str); 3] = [
         "of_the_umbrella_one_controller_is_added_and_goes_without_a_write_to_the_others",
     ),
 ];
-/// The folder of the manifests of a control plane node.
+/// Folder of a control plane node's manifests.
 const MANIFESTS: &str = "/etc/kubernetes/manifests";
-/// As `kubeadm init phase control-plane controller-manager` of v1.37.2 writes it.
+/// Written by `kubeadm init phase control-plane controller-manager` of v1.37.2.
 const KUBEADM: &str = include_str!("kube-controller-manager.yaml");
-/// What kubeadm switches on.
+/// Value of `--controllers` from kubeadm.
 const CONTROLLERS: &str = "*,bootstrapsigner,tokencleaner";
-/// What stands in the documents for a name, and the object that is meant here: there is one of each kind.
+/// Placeholders in the documents and the objects that replace them here, one of each kind.
 const PLACEHOLDERS: [(&str, &str); 6] = [
     ("NAMESPACE/PDB", "default/a"),
     ("NAMESPACE/POD", "default/a"),
@@ -55,8 +55,8 @@ const PLACEHOLDERS: [(&str, &str); 6] = [
     ),
 ];
 
-/// Programs, and parts of a command, that cannot be run here, and why. They are asked for their help, which a program
-/// refuses after a flag that it does not know.
+/// Programs and parts of commands that cannot run here, and why. They run with `--help` instead, which fails after an
+/// unknown flag.
 const ASKED: [(&str, &str); 7] = [
     ("cargo", "it builds or runs what this test is a part of"),
     ("cosign", "it needs a published image"),
@@ -67,12 +67,12 @@ const ASKED: [(&str, &str); 7] = [
     ("oras", "it needs a published image"),
 ];
 
-/// How a command is followed.
+/// How the test follows a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// In a shell with a kubeconfig.
+    /// Runs in a shell with a kubeconfig.
     Typed,
-    /// Names a value for the commands that follow.
+    /// Sets a variable for the commands that follow.
     Names,
     RollOut,
     /// Reads the log of pods.
@@ -82,14 +82,14 @@ enum Way {
     Controller,
     /// Runs an example of a crate.
     Example,
-    /// In a clone with a remote of its own.
+    /// Runs in a clone with its own remote.
     InClone,
-    /// With `--help`, for this reason of [`ASKED`].
+    /// Runs with `--help`, for this reason in [`ASKED`].
     Asked(&'static str),
 }
 
 impl Way {
-    /// That of a command in a block; none if nothing here follows it.
+    /// How to follow a command from a block; `None` if the test cannot.
     fn of(command: &str) -> Option<Self> {
         let program = command_words(command).next();
         let is = |part: &str| command.contains(part);
@@ -112,15 +112,15 @@ impl Way {
     }
 }
 
-/// What has come of the commands so far.
+/// State after the commands so far.
 struct Tour {
     control_plane: ControlPlane,
-    /// With the programs that the commands name, Helm's own folders, the manifests, and what git knows.
+    /// Holds the programs that the commands name, Helm's folders, the manifests, and Git's configuration.
     home: TempDir,
-    /// The last release, and what a pod of it runs.
+    /// The last release, and the process of its pod.
     release: Option<&'static str>,
     running: Option<(Replica, Option<TempDir>)>,
-    /// `C=disruption-controller; `
+    /// Variables as shell code: `C=disruption-controller; `
     names: String,
     steps: Vec<(String, Duration)>,
 }
@@ -149,7 +149,7 @@ impl Tour {
         tour
     }
 
-    /// Does what a command asks for, and returns what it prints.
+    /// Follows a command and returns its output.
     async fn follow(&mut self, command: &str) -> String {
         println!("$ {command}");
         let began = Clock::system().instant();
@@ -224,7 +224,7 @@ impl Tour {
         said
     }
 
-    /// What the program of the release prints, with the token of its pod.
+    /// Runs the release's program with the token of its pod and returns its output.
     async fn exec(&mut self, command: &str) -> String {
         let name = self.release.expect("a release");
         let token = Chart::of(name).token(&self.control_plane).await;
@@ -244,7 +244,7 @@ impl Tour {
         self.running.as_ref().expect("something runs")
     }
 
-    /// As the kubelet does: a new pod, and when it is ready the old one goes.
+    /// As a rollout: starts a new pod, and stops the old one when the new one is ready.
     async fn roll_out(&mut self) {
         let name = self.release.expect("a release");
         let token = Chart::of(name).installed(&self.control_plane).await;
@@ -257,7 +257,7 @@ impl Tour {
         self.running = Some((new, Some(config)));
     }
 
-    /// Ends what runs, as Ctrl-C does, and wants it to end well.
+    /// Stops the running process as Ctrl-C does; it must exit successfully.
     async fn stop(&mut self) {
         if let Some((mut running, _config)) = self.running.take() {
             running.process.interrupt().unwrap();
@@ -266,14 +266,14 @@ impl Tour {
         }
     }
 
-    /// What ends by itself prints its answer; else it runs on until the next one.
+    /// A process that ends by itself must print a result; any other keeps running until the next one.
     async fn run_controller(&mut self, command: &str) -> String {
         let (program, args) = command.split_once(' ').unwrap_or((command, ""));
         let program = binary(program.rsplit('/').next().unwrap());
         self.stop().await;
         let ends = ["explain", "--remove", "--version", "config-schema"];
         if args.starts_with("preflight") {
-            // Its exit code is an answer, too.
+            // The exit code is a result as well.
             let output = self.shell(&format!("{} {args}", program.display()));
             assert!(output.status.code().is_some_and(|code| code <= 2), "{output:?}");
             return String::from_utf8(output.stdout).unwrap();
@@ -303,7 +303,7 @@ impl Tour {
         self.running = Some((replica, None));
     }
 
-    /// A clone whose remote has the branch main; no key of the user signs there.
+    /// A clone whose remote has the branch main. The user's keys sign nothing there.
     fn clone(&self) -> PathBuf {
         let clone = self.home.path().join("clone");
         if !clone.is_dir() {
@@ -342,7 +342,7 @@ impl Tour {
             .unwrap()
     }
 
-    /// What `--controllers` says after all that was done to the manifest.
+    /// Value of `--controllers` after all changes to the manifest.
     fn controllers(&self) -> String {
         let manifest = fs::read_to_string(self.home.path().join("kube-controller-manager.yaml")).unwrap();
         let pod: Value = serde_saphyr::from_str(&manifest).unwrap();
@@ -355,7 +355,8 @@ impl Tour {
         value
     }
 
-    /// Fails unless kube-controller-manager begins with that flag, and leaves out this loop and none that kubeadm wants.
+    /// Fails unless kube-controller-manager starts with that flag, leaves out this loop and keeps all that kubeadm
+    /// enables.
     async fn is_switched_off(&self, name: &str) {
         let value = self.controllers();
         assert_eq!(value, format!("{CONTROLLERS},-{name}"));
@@ -382,12 +383,12 @@ impl Tour {
             .unwrap();
     }
 
-    /// That of the budget; empty without a status.
+    /// observedGeneration of the budget; empty without a status.
     fn observed_generation(&self) -> String {
         self.get("pdb a -o jsonpath={.status.observedGeneration}")
     }
 
-    /// What `kubectl get` prints.
+    /// Output of `kubectl get`.
     fn get(&self, what: &str) -> String {
         let mut args: Vec<_> = vec!["get"];
         args.extend(what.split(' '));
@@ -395,7 +396,7 @@ impl Tour {
     }
 }
 
-/// The objects that the placeholders of the documents stand for.
+/// The objects that replace the documents' placeholders.
 fn one_of_each_kind() -> Value {
     let named = json!({"name": "a", "namespace": "default", "labels": {"app": "a"}});
     let container = json!({"name": "a", "image": "a"});
@@ -414,14 +415,14 @@ fn one_of_each_kind() -> Value {
     json!({"apiVersion": "v1", "kind": "List", "items": objects})
 }
 
-/// Fails unless the program that a command runs would take its flags.
+/// Fails unless the program of a command accepts its flags.
 fn ask(command: &str) {
     let (asked, _) = command.split_once(" -- ").unwrap_or((command, ""));
     let asked = asked.trim_end_matches('&');
     let words: Vec<_> = command_words(asked).collect();
     let program = match words.as_slice() {
         ["cargo", "xtask", "demo", ..] => Some(("cargo xtask demo", binary("demo"))),
-        ["cargo", "xtask", chore, ..] if is_chore(chore) => Some(("cargo xtask", binary("chores"))),
+        ["cargo", "xtask", tool, ..] if is_tool(tool) => Some(("cargo xtask", binary("tools"))),
         ["cargo", "xtask", ..] => Some(("cargo xtask", binary("xtask"))),
         ["cargo", ..] => {
             names_what_is_there(&words);
@@ -441,7 +442,7 @@ fn ask(command: &str) {
     if let Some((name, program)) = program {
         line = line.replacen(name, &program.display().to_string(), 1);
     }
-    // What reads from a pipe gets a list of nothing.
+    // The reader of a pipe gets an empty list.
     let (line, reader) = line.split_once(" | ").unwrap_or((&line, ""));
     let mut steps = vec![format!("{line} --help")];
     if command_words(reader).next().is_some_and(is_there) {
@@ -458,14 +459,14 @@ fn ask(command: &str) {
     }
 }
 
-fn is_chore(name: &str) -> bool {
-    let help = Command::new(binary("chores")).args([name, "--help"]).output();
+fn is_tool(name: &str) -> bool {
+    let help = Command::new(binary("tools")).args([name, "--help"]).output();
     help.unwrap().status.success()
 }
 
 fn is_there(program: &str) -> bool {
     let find = match program {
-        // A plugin of it.
+        // A plugin of docker.
         "docker" => "docker buildx version".to_owned(),
         program => format!("command -v {program}"),
     };
@@ -477,7 +478,7 @@ fn is_there(program: &str) -> bool {
         .success()
 }
 
-/// Fails unless the package and the target that cargo is told are there.
+/// Fails unless the package and the target in a cargo command exist.
 fn names_what_is_there(words: &[&str]) {
     let value = |flags: &[&str]| {
         let at = words.iter().position(|word| flags.contains(word))?;
@@ -493,7 +494,7 @@ fn names_what_is_there(words: &[&str]) {
         if let Some(name) = value(&[flag]) {
             let target = folder.join(targets).join(name);
             let file = target.with_extension("rs");
-            // In another folder, by the manifest.
+            // A dependency by path, listed in the manifest.
             let elsewhere = format!("name = \"{name}\"\npath = ");
             let listed = || fs::read_to_string(folder.join("Cargo.toml")).unwrap();
             assert!(
@@ -648,7 +649,7 @@ async fn the_way_of_the_readme_leads_there_and_back() {
         );
     }
     tour.stop().await;
-    // What was tried out has written.
+    // The tried-out controller has written.
     let kubeconfig = tour.control_plane.kubeconfig();
     said(kubectl(kubeconfig, &["delete", "pdb", "a"], ""));
     said(kubectl(
@@ -678,7 +679,7 @@ async fn the_way_of_the_readme_leads_there_and_back() {
     let explained = tour.follow(explain).await;
     assert!(explained.contains("to be written: "), "{explained}");
     tour.follow(forward).await;
-    // The built-in loop is not there, so the budget has no status, and ours says so and leaves it.
+    // Without the built-in loop the budget has no status. The dry run plans one and does not write it.
     let replica = &tour.running().0;
     let planned = async || (replica.total("controller_planned_writes_total").await > 0).then_some(());
     soon("ours says that it would write", planned).await;
@@ -744,7 +745,7 @@ async fn a_dry_run_agrees_with_the_built_in_loop_that_stays_on() {
     }
 }
 
-/// What is published is signed by the workflow that is here, for a tag as it starts it.
+/// The workflow in this repository signs what is published, for the tag that it was started for.
 #[test]
 fn what_the_documents_check_is_what_the_workflow_signs() {
     let releasing = blocks("docs/releasing.md");

@@ -6,13 +6,13 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::clock::saturating_add;
 use controller_core::controller::{
     self, Action, Context, ContextMut, Controller, Description, Limit, Loop, LoopEvent, Now, Object, Queue,
     Request, Requeue, ResultOf,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::ObjectKey;
+use controller_core::time::saturating_add;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use jiff::Timestamp;
 use parking_lot::Mutex;
@@ -59,8 +59,8 @@ impl Controller for Idle {
     }
 
     fn on_event(&self, cx: &mut ContextMut<'_, Self>, _: LoopEvent<'_, Self>) {
-        for (key, wake) in self.0.lock().drain(..) {
-            cx.out.requeue(key, wake);
+        for (key, requeue) in self.0.lock().drain(..) {
+            cx.out.requeue(key, requeue);
         }
     }
 
@@ -70,7 +70,7 @@ impl Controller for Idle {
 
     fn on_result(&self, _: &mut ContextMut<'_, Self>, _: &ObjectKey, _: ResultOf<'_, Self>) {}
 
-    fn record(&self, (): (), _: &Recorder) {}
+    fn record(&self, (): (), _: &dyn Recorder) {}
 }
 
 struct Unlimited;
@@ -106,8 +106,8 @@ impl Bench {
         }
     }
 
-    fn wake(&mut self, key: ObjectKey, wake: Requeue) {
-        self.idle.0.lock().push((key, wake));
+    fn requeue(&mut self, key: ObjectKey, requeue: Requeue) {
+        self.idle.0.lock().push((key, requeue));
         let something = LoopEvent::Watching("objects", true);
         self.event_loop.on_event(something, self.now);
     }
@@ -134,7 +134,7 @@ fn add_get_done(c: &mut Criterion) {
     group.bench_function("add_get_done_100", |b| {
         b.iter(|| {
             for key in &keys {
-                bench.wake(key.clone(), Requeue::Now);
+                bench.requeue(key.clone(), Requeue::Now);
                 black_box(bench.event_loop.poll(bench.now, &Unlimited));
             }
         });
@@ -146,13 +146,13 @@ fn times(c: &mut Criterion) {
     let keys = keys(ENTRIES);
     let mut bench = Bench::new();
     for (n, key) in keys.iter().enumerate() {
-        bench.wake(key.clone(), later(n));
+        bench.requeue(key.clone(), later(n));
     }
     let mut keys = keys.iter().enumerate().cycle();
     c.bench_function("queue/reschedule_at_150000", |b| {
         b.iter(|| {
             if let Some((n, key)) = keys.next() {
-                bench.wake(black_box(key.clone()), later(n + 1));
+                bench.requeue(black_box(key.clone()), later(n + 1));
             }
         });
     });

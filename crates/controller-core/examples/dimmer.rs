@@ -6,23 +6,24 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::future::Future;
 use std::process::ExitCode;
 
+use controller_core::about::{About, about};
 use controller_core::api::Verb;
-use controller_core::args::{About, about};
+use controller_core::app::{App, Informers, Prepared, Started};
+use controller_core::cache::protobuf::{METADATA, Message, TEXTS_BY_NAME};
+use controller_core::cache::{Change, DecodeError, Freshness, Identity, Store, View, Wire};
 use controller_core::config::CommonConfig;
 use controller_core::controller::{
-    self, Action, CacheRead, CacheWrite, Context, ContextMut, Controller, Description, InformerSet,
-    LoopEvent, Object, Outcome, Request, ResultOf, Watches, requests_to,
+    Action, CacheRead, CacheWrite, Context, ContextMut, Controller, Description, LoopEvent, Object, Outcome,
+    Pass, Request, ResultOf, Watches, requests_to,
 };
 use controller_core::events::Recorder;
-use controller_core::informer::protobuf::{METADATA, Message, TEXTS_BY_NAME};
-use controller_core::informer::{self, Change, DecodeError, Freshness, Identity, Store, View, Wire};
 use controller_core::meta::ObjectKey;
-use controller_core::runtime::{self, App, Env, Failure};
+use controller_core::{cache, controller};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::api::{GetParams, Patch, PatchParams};
+use kube_core::params::{GetParams, Patch, PatchParams};
+use prometheus::Registry;
 use serde::Deserialize;
 use serde_json::json;
 
@@ -91,7 +92,7 @@ fn step(lamp: &Lamp) -> Option<u8> {
 pub struct Query(pub ObjectKey);
 
 impl controller::Query for Query {
-    type Answer = Option<informer::Versioned<Lamp>>;
+    type Answer = Option<cache::Versioned<Lamp>>;
 
     fn request(&self) -> Request {
         let Self(lamp) = self;
@@ -100,7 +101,7 @@ impl controller::Query for Query {
     }
 
     fn read(&self, body: &[u8]) -> serde_json::Result<Self::Answer> {
-        informer::Versioned::read::<LampWire>(body)
+        cache::Versioned::read::<LampWire>(body)
     }
 }
 
@@ -201,14 +202,9 @@ impl Controller for Dimmer {
         cache.object(|lamps| lamps, lamp, Option::as_ref);
     }
 
-    fn record(&self, event: String, _: &Recorder) {
+    fn record(&self, event: String, _: &dyn Recorder) {
         tracing::info!("{event}");
     }
-}
-
-/// Lists and watches the lamps.
-pub fn lamps(informers: &mut InformerSet<Dimmer>) {
-    informers.fill::<ConfigMap, LampWire>(|lamps| lamps);
 }
 
 impl App for Dimmer {
@@ -216,11 +212,15 @@ impl App for Dimmer {
 
     const ABOUT: About = about!(Self::NAME, "Brings each lamp to its wanted brightness");
 
-    fn run(_: CommonConfig, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
-        controller::run(env, Ok(Self), lamps)
+    fn start(_: &CommonConfig, _: &Pass<Self>, _: &Registry) -> Started<Self> {
+        Ok(Prepared::Ready(Ok(Self)))
+    }
+
+    fn watch(&self, informers: &mut impl Informers<Self>) {
+        informers.fill::<ConfigMap, LampWire>(|lamps| lamps);
     }
 }
 
 fn main() -> ExitCode {
-    runtime::main::<Dimmer>()
+    controller_runtime::runtime::main::<Dimmer>()
 }

@@ -151,7 +151,7 @@ impl fmt::Debug for Uid {
 
 /// Returns whether an object may have this name. Source: RFC 1123, as Kubernetes reads it for the names of most
 /// objects.
-pub(crate) fn is_dns_subdomain(name: &str) -> bool {
+pub fn is_dns_subdomain(name: &str) -> bool {
     let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     name.len() <= 253
         && name.split('.').all(|label| {

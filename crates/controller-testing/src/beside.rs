@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use controller_core::clock::Clock;
+use controller_runtime::clock::Clock;
 use embedded_apiserver::{Loopback, Resource, Server};
 use local_control_plane::{ProcessUsage, eventually};
 use serde_json::Value;

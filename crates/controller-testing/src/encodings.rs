@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use controller_core::informer::{Versioned, Wire};
+use controller_core::cache::{Versioned, Wire};
 use embedded_apiserver::to_protobuf;
 use serde_json::{Value, json};
 

@@ -7,18 +7,20 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fault_history::{
-    At, Draw, EndState, History, Life, Shrink, Suite, first_failure, report, seeds_to_run,
-};
-use controller_core::runtime::{App, Env};
+use controller_core::app::App;
 use embedded_apiserver::{RecordedRequest, Resource, Server};
+use futures::FutureExt;
 use kube::Client;
 use parking_lot::Mutex;
 use serde_json::Value;
 
+use crate::fault_history::{
+    At, Draw, EndState, History, Life, Shrink, Suite, first_failure, report, seeds_to_run,
+};
 use crate::objects;
 use crate::past::{Ends, prompt, settled, state};
 use crate::process::{ConfigOf, RunController, Start, run_of};
+use crate::surroundings::Surroundings;
 
 /// Number of seeds that a test run tries; `$FAULT_SEEDS` sets others.
 const SEEDS: u64 = 50;
@@ -147,9 +149,10 @@ impl<S: Scene> Histories<S> {
     }
 
     /// With a controller whose environment `bug` has changed.
-    pub fn with(bug: impl Fn(Env) -> Env + Send + Sync + 'static) -> Self {
-        let run = run_of::<S::App>();
-        Self::of(Arc::new(move |config, env| run(config, bug(env))))
+    pub fn with(bug: impl Fn(Surroundings) -> Surroundings + Send + Sync + 'static) -> Self {
+        Self::of(Arc::new(move |config, env| {
+            bug(Surroundings::of(env)).run::<S::App>(config).boxed()
+        }))
     }
 
     /// With a controller that `run` runs.

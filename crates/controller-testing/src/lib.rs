@@ -52,6 +52,7 @@ pub mod seeded_bugs;
 pub mod silence;
 pub mod sim;
 pub mod surface;
+mod surroundings;
 pub mod upgrades;
 pub mod world;
 

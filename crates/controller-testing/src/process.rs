@@ -3,17 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fault_history::Life;
-use controller_core::api::limits::{Limits, Permits, limited};
-use controller_core::api::metrics::RequestMetrics;
-use controller_core::clock::{Clock, saturating_add};
+use controller_core::app::{App, Failure};
 use controller_core::config::{ControllerConfig, Encoding};
-use controller_core::events::Reporter;
-use controller_core::leader::ElectionConfig;
-use controller_core::metrics::{Build, Metrics, encode};
-use controller_core::runtime::{App, Env, Failure, Services};
-use controller_core::shutdown::{self, Trigger};
-use controller_core::tasks::TaskSet;
+use controller_core::time::saturating_add;
+use controller_runtime::api::limits::{Limits, Permits, limited};
+use controller_runtime::api::metrics::RequestMetrics;
+use controller_runtime::clock::Clock;
+use controller_runtime::driver::Env;
+use controller_runtime::events::Reporter;
+use controller_runtime::leader::ElectionConfig;
+use controller_runtime::metrics::{Build, Metrics, encode};
+use controller_runtime::runtime::Services;
+use controller_runtime::shutdown::Trigger;
+use controller_runtime::tasks::TaskSet;
+use controller_runtime::{driver, shutdown};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
@@ -22,6 +25,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use crate::account::NAMESPACE;
+use crate::fault_history::Life;
 use crate::scrape::sum_of;
 
 /// The command line's default limits, for requests and for events.
@@ -43,7 +47,7 @@ pub type Ran = BoxFuture<'static, Result<(), Failure>>;
 
 /// What the binary of `A` runs.
 pub fn run_of<A: App + 'static>() -> RunController<A::Config> {
-    Arc::new(|config, env| A::run(config, env).boxed())
+    Arc::new(|config, env| driver::run::<A>(config, env).boxed())
 }
 
 /// How to start a process: by default as the binary of `A` without flags.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::clock::Clock;
+use controller_runtime::clock::Clock;
 use local_control_plane::{Process, eventually};
 use parking_lot::Mutex;
 use serde_json::Value;

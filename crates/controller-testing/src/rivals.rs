@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use controller_core::clock::saturating_add;
+use controller_core::time::saturating_add;
 use local_control_plane::Process;
 
 use crate::audit::is_work;

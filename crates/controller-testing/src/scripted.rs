@@ -1,7 +1,8 @@
 //! An informer's source that a test scripts.
 
-use controller_core::informer::{ErrorKind, Removed, Source, SourceError, SourceEvent, Versioned, View};
+use controller_core::cache::{ErrorKind, Removed, SourceError, SourceEvent, Versioned, View};
 use controller_core::meta::Uid;
+use controller_runtime::informer::Source;
 use tokio::sync::mpsc;
 
 /// The test's end: the informer sees the events in the order in which they are sent.

@@ -8,13 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fault_history::{FailedSeed, Shrink, Suite, first_failure};
 use bytes::Bytes;
-use controller_core::clock::Clock;
-use controller_core::informer::{BoxSource, Source, SourceEvent, Versioned, View, Wire};
-use controller_core::leader::Leadership;
+use controller_core::cache::{SourceEvent, Versioned, View, Wire};
 use controller_core::meta::ObjectKey;
-use controller_core::runtime::Env;
+use controller_runtime::clock::Clock;
+use controller_runtime::informer::{BoxSource, Source};
+use controller_runtime::leader::Leadership;
 use http::header::ACCEPT;
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
@@ -22,6 +21,9 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 use tower::BoxError;
+
+use crate::fault_history::{FailedSeed, Shrink, Suite, first_failure};
+pub use crate::surroundings::Surroundings;
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf, application/json";
 /// Each bug must show within this many seeds.
@@ -92,7 +94,7 @@ fn shrunk(suite: &impl Suite, seed: u64, what: &str, shrink: Shrink) -> FailedSe
 
 /// Does not retry a failed change: reports the object as gone, because with any other answer the loop, which knows its
 /// own writes, would read it.
-pub fn forgets_to_retry(mut env: Env) -> Env {
+pub fn forgets_to_retry(mut env: Surroundings) -> Surroundings {
     env.http = between(env.http.client(), |client, head, body| async move {
         let is_change = matches!(head.method, Method::PATCH | Method::DELETE);
         match send(&client, head, body).await {
@@ -105,13 +107,13 @@ pub fn forgets_to_retry(mut env: Env) -> Env {
     env
 }
 
-pub fn leads_always(mut env: Env) -> Env {
+pub fn leads_always(mut env: Surroundings) -> Surroundings {
     env.leadership = Leadership::always();
     env
 }
 
 /// Adds a relist of one kind to the known objects instead of replacing them: objects deleted in the meantime stay.
-pub fn hoarding<W: Wire>(env: Env) -> Env
+pub fn hoarding<W: Wire>(env: Surroundings) -> Surroundings
 where
     Versioned<W::View>: Clone,
 {
@@ -119,7 +121,10 @@ where
 }
 
 /// Passes the events of one kind's informer through `retell`, made anew for each of its sources.
-pub fn retold<W: Wire>(env: Env, retell: impl Fn() -> Retell<W::View> + Send + Sync + 'static) -> Env {
+pub fn retold<W: Wire>(
+    env: Surroundings,
+    retell: impl Fn() -> Retell<W::View> + Send + Sync + 'static,
+) -> Surroundings {
     env.over_source::<W>(move |source| {
         let retell = retell();
         BoxSource::new(Retold { source, retell })
@@ -127,7 +132,7 @@ pub fn retold<W: Wire>(env: Env, retell: impl Fn() -> Retell<W::View> + Send + S
 }
 
 /// Changes the bodies of requests before they are sent.
-pub fn edited(mut env: Env, edit: fn(&Parts, &mut Value)) -> Env {
+pub fn edited(mut env: Surroundings, edit: fn(&Parts, &mut Value)) -> Surroundings {
     env.http = between(env.http.client(), move |client, head, mut body| async move {
         if let Ok(mut value) = serde_json::from_slice(&body) {
             edit(&head, &mut value);
@@ -140,7 +145,7 @@ pub fn edited(mut env: Env, edit: fn(&Parts, &mut Value)) -> Env {
 }
 
 /// Makes writes go through whatever has become of the object since it was judged.
-pub fn forgets_the_version(env: Env) -> Env {
+pub fn forgets_the_version(env: Surroundings) -> Surroundings {
     edited(env, |_, write| {
         if let Some(metadata) = write["metadata"].as_object_mut() {
             metadata.remove("resourceVersion");
@@ -149,7 +154,7 @@ pub fn forgets_the_version(env: Env) -> Env {
 }
 
 /// Makes every list and watch ask for protobuf, whatever the answer to an earlier request was.
-pub fn asks_again(mut env: Env) -> Env {
+pub fn asks_again(mut env: Surroundings) -> Surroundings {
     env.http = between(env.http.client(), |client, mut head, body| async move {
         if head.method == Method::GET && head.uri.query().is_some() {
             head.headers.insert(ACCEPT, HeaderValue::from_static(PROTOBUF));
@@ -161,7 +166,12 @@ pub fn asks_again(mut env: Env) -> Env {
 }
 
 /// Refuses the requests for which `which` holds, for example as 404 `NotFound`.
-pub fn refused(mut env: Env, which: fn(&Parts) -> bool, code: StatusCode, reason: &'static str) -> Env {
+pub fn refused(
+    mut env: Surroundings,
+    which: fn(&Parts) -> bool,
+    code: StatusCode,
+    reason: &'static str,
+) -> Surroundings {
     env.http = answered(env.http.client(), move |head| {
         which(head).then(|| refusal(code, reason))
     })
@@ -170,7 +180,7 @@ pub fn refused(mut env: Env, which: fn(&Parts) -> bool, code: StatusCode, reason
 }
 
 /// Sends requests through `send`.
-pub fn sent<F>(mut env: Env, send: fn(Client, Parts, Vec<u8>) -> F) -> Env
+pub fn sent<F>(mut env: Surroundings, send: fn(Client, Parts, Vec<u8>) -> F) -> Surroundings
 where
     F: Future<Output = HttpAnswer> + Send + 'static,
 {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use controller_core::clock::Clock;
 use controller_core::config::ControllerConfig;
+use controller_runtime::clock::Clock;
 use embedded_apiserver::{
     EVENTS, Fault, LEASES, Mark, RecordedRequest, RecordedRequests, RequestVerb, Resource, Server,
 };

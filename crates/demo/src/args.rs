@@ -30,12 +30,12 @@ pub(crate) struct Args {
     pub(crate) target: Target,
 }
 
-/// How long a viewer gets to read.
+/// Pauses for a viewer to read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// Between what is said and what is done.
+    /// Between the announcement of a step and its action.
     pub(crate) before: Duration,
-    /// Between what came of it and the next step.
+    /// Between the result of a step and the next step.
     pub(crate) after: Duration,
 }
 

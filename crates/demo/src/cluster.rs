@@ -1,4 +1,4 @@
-//! Where the demo plays: an API server in this process, or a disposable cluster.
+//! The cluster of the demo: an API server in this process, or a disposable cluster.
 
 use std::fs;
 use std::future::Future;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use controller_core::clock::Clock;
+use controller_runtime::clock::Clock;
 use embedded_apiserver::{Acting, Actors, KubeletOptions, Loopback, Server};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::core::v1::Node;
@@ -19,15 +19,15 @@ use tempfile::TempDir;
 
 use crate::ours::{is_ours, selector};
 
-/// How many requests of the demo's own are under way at once.
+/// Concurrent requests of the demo itself.
 const AT_ONCE: usize = 16;
-/// How long pods take to run and to end on the embedded server: long enough to be seen.
+/// Time that pods take to run and to end on the embedded server, long enough to be visible.
 const PODS_START_AFTER: Duration = Duration::from_millis(300);
 const PODS_STOP_WITHIN: Duration = Duration::from_millis(500);
-/// How long a write that was cut off by Ctrl-C may take to arrive.
+/// Time that a write interrupted by Ctrl-C may take to arrive.
 const STRAGGLERS: Duration = Duration::from_millis(300);
 
-/// How long removing what the demo made may take; finalizers of others can hold it back.
+/// Time limit for the removal of the demo's objects, which other writers' finalizers can delay.
 const SWEPT_WITHIN: Duration = Duration::from_mins(1);
 
 /// Where to play.
@@ -44,35 +44,35 @@ pub(crate) struct Target {
     yes_this_cluster_is_disposable: bool,
 }
 
-/// A cluster to play on.
+/// The cluster that the demo uses.
 pub(crate) struct Cluster {
     pub(crate) client: Client,
-    /// Sends each request once: kube repeats one that is refused with 429 for minutes, and a refusal is an answer.
+    /// Sends each request once. kube retries a 429 for minutes, but a refused eviction is a result.
     pub(crate) once: Client,
     pub(crate) url: String,
     pub(crate) access: Access,
     clock: Clock,
-    /// None on a given cluster.
+    /// `None` on a given cluster.
     embedded: Option<Embedded>,
 }
 
-/// What ends with the demo: the API server in this process, those who act on it, the directory of its kubeconfig.
+/// Parts that end with the demo: the API server in this process, its actors, and the directory of its kubeconfig.
 struct Embedded {
     _door: Loopback,
     _acting: Acting,
     _dir: TempDir,
 }
 
-/// How another process gets there.
+/// How another process reaches the cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub(crate) kubeconfig: PathBuf,
     pub(crate) context: Option<String>,
-    /// Whether the environment's proxies lead there; they do not to this process.
+    /// Requests go through the environment's proxies, which do not lead to this process.
     pub(crate) through_proxies: bool,
 }
 
-/// Does all of them, [`AT_ONCE`]; the first failure is that of all.
+/// Runs all actions, [`AT_ONCE`] at a time; returns the first failure.
 pub(crate) async fn do_all(
     actions: impl IntoIterator<Item = impl Future<Output = Result<()>>>,
 ) -> Result<()> {
@@ -82,13 +82,13 @@ pub(crate) async fn do_all(
         .await
 }
 
-/// Waits for nobody: there may be no kubelet to end a pod, and no garbage collector to end what a Job owns.
+/// Deletes without waiting: there may be no kubelet to end a pod, and no garbage collector for a Job's pods.
 fn at_once() -> DeleteParams {
     DeleteParams::background().grace_period(0)
 }
 
 impl Cluster {
-    /// The cluster that is named; a given one must be free to use.
+    /// Opens the named cluster; a given one must be disposable.
     pub(crate) async fn open(target: &Target, clock: &Clock) -> Result<Self> {
         let Some(path) = &target.kubeconfig else {
             return Self::embedded(clock).await;
@@ -109,7 +109,7 @@ impl Cluster {
         let wall = clock.clone();
         let server = Server::new(move || wall.now());
         let transport = server.listen(0).await.context("listen on loopback")?;
-        // What a Job owns ends with it, and pods run and end, as on a cluster with machines.
+        // As on a cluster with machines, pods run and end, and the pods of a Job are deleted with it.
         let kubelet = KubeletOptions::new()
             .start_after(PODS_START_AFTER)
             .stop_within(PODS_STOP_WITHIN);
@@ -164,7 +164,7 @@ impl Cluster {
         })
     }
 
-    /// Whether nobody but the demo and its controllers writes here.
+    /// True if only the demo and its controllers write here.
     pub(crate) fn is_ours_alone(&self) -> bool {
         self.embedded.is_some()
     }
@@ -187,7 +187,7 @@ impl Cluster {
         );
     }
 
-    /// Removes every object of `kinds` that this or an earlier run made; nothing where the server goes anyway.
+    /// Removes every object of `kinds` from this run and earlier ones; does nothing if the server ends with the demo.
     pub(crate) async fn sweep(&self, kinds: &[ApiResource]) -> Result<()> {
         if self.is_ours_alone() {
             return Ok(());
@@ -204,7 +204,7 @@ impl Cluster {
             let mut empty_before = false;
             loop {
                 let found = self.sweep_once(kind).await?;
-                // Empty twice: a create that was cut off may still arrive.
+                // Empty twice, as an interrupted create may still arrive.
                 if found == 0 && std::mem::replace(&mut empty_before, true) {
                     break;
                 }
@@ -214,8 +214,8 @@ impl Cluster {
         Ok(())
     }
 
-    /// Deletes what is there, and lets go what is being deleted already: those who would have done that, such as
-    /// the controllers, have ended. Says how much there was.
+    /// Deletes all objects, and removes the finalizers of those in deletion, as the controllers that would have done so
+    /// have ended. Returns the number of objects found.
     async fn sweep_once(&self, kind: &ApiResource) -> Result<usize> {
         let ours = ListParams::default().labels(&selector());
         let all = Api::<DynamicObject>::all_with(self.client.clone(), kind);

@@ -1,13 +1,13 @@
-//! The controllers: the same binaries that a user installs, as children of the demo.
+//! The controllers: the binaries that a user installs, as children of the demo.
 
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Error, Result, anyhow, bail};
-use controller_core::clock::Clock;
-use controller_core::shutdown::{self, Shutdown, Trigger};
-use controller_core::tasks::TaskSet;
+use controller_runtime::clock::Clock;
+use controller_runtime::shutdown::{self, Shutdown, Trigger};
+use controller_runtime::tasks::TaskSet;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
@@ -18,18 +18,18 @@ use crate::event::{Event, Reporter};
 use crate::log::{self, Line};
 use crate::metrics::Metrics;
 
-/// How often the metrics are read.
+/// Interval between reads of the metrics.
 const SCRAPE_EVERY: Duration = Duration::from_millis(100);
-/// How long a controller may take to listen.
+/// Time limit for a controller to listen.
 const LISTENS_WITHIN: Duration = Duration::from_secs(20);
-/// How long a controller may take to explain something.
+/// Time limit for a controller to explain an object.
 const EXPLAINS_WITHIN: Duration = Duration::from_secs(20);
-/// How long a controller may take to end in good order.
+/// Time limit for a graceful exit of a controller.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
-/// How many lines of a controller that ended are repeated.
+/// Number of last log lines to repeat for a controller that ended.
 const LAST_WORDS: usize = 3;
 
-/// The controllers that run; they are killed when this is dropped.
+/// The running controllers. Dropping this kills them.
 pub(crate) struct Controllers {
     binaries: PathBuf,
     access: Access,
@@ -41,13 +41,13 @@ pub(crate) struct Controllers {
     failed: mpsc::UnboundedSender<Error>,
 }
 
-/// A controller that runs.
+/// A running controller.
 pub(crate) struct Running {
     metrics: watch::Receiver<Metrics>,
 }
 
 impl Controllers {
-    /// None yet. The receiver gets what ends a controller that was not asked to end.
+    /// No controllers yet. The receiver gets an error for each controller that ends without being asked to.
     pub(crate) fn new(
         access: Access,
         clock: Clock,
@@ -94,7 +94,7 @@ impl Controllers {
         let listening = async {
             match address.await {
                 Ok(address) => address,
-                // It has ended: `failed` says so, and more.
+                // The controller has ended; `failed` reports this with details.
                 Err(_) => std::future::pending().await,
             }
         };
@@ -126,17 +126,17 @@ impl Controllers {
         Ok(Running { metrics })
     }
 
-    /// Ends them all in good order; returns when they have ended.
+    /// Stops all controllers gracefully; returns when they have ended.
     pub(crate) async fn stop(&mut self) -> Result<()> {
         self.stop.advance();
-        // Twice the time: what is left then is killed by the drop of its task.
+        // Twice the time limit; dropping a task kills what is left then.
         self.tasks
             .drain(&self.clock, 2 * ENDS_WITHIN)
             .await
             .context("end the controllers")
     }
 
-    /// What `controller explain OBJECT` prints.
+    /// Output of `controller explain OBJECT`.
     pub(crate) async fn explain(&self, controller: &'static str, object: &str) -> Result<String> {
         let asked = self.command(controller)?.args(["explain", object]).output();
         let answer = self
@@ -158,14 +158,14 @@ impl Controllers {
         let mut command = self.command(controller)?;
         command
             .args(["--http-bind-address=127.0.0.1:0", "--log-format=json"])
-            // No Lease: there is one replica, and nothing of it is left behind.
+            // No Lease: there is only one replica, and it must leave nothing behind.
             .arg("--leader-elect=false")
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         command.spawn().with_context(|| format!("start {controller}"))
     }
 
-    /// The binary, told where the cluster is and nothing else.
+    /// The command for a binary, with only the address of the cluster.
     fn command(&self, controller: &'static str) -> Result<Command> {
         let binary = self.binaries.join(controller);
         if !binary.is_file() {
@@ -186,7 +186,7 @@ impl Controllers {
             )
             .args(["--kube-api-qps=1000", "--kube-api-burst=1000"])
             .stdin(Stdio::null())
-            // Ctrl-C in a terminal goes to the whole group; the demo ends its children itself.
+            // Ctrl-C in a terminal signals the whole group; the demo stops its children itself.
             .process_group(0)
             .kill_on_drop(true);
         let settings = std::env::vars_os().map(|(name, _)| name);
@@ -201,21 +201,21 @@ impl Controllers {
 }
 
 impl Running {
-    /// The metrics as last read.
+    /// The last metrics.
     pub(crate) fn metrics(&self) -> Metrics {
         self.metrics.borrow().clone()
     }
 
-    /// Waits until the metrics have been read once more.
+    /// Waits for the next read of the metrics.
     pub(crate) async fn next_metrics(&mut self) {
         if self.metrics.changed().await.is_err() {
-            // The controllers are being stopped, and so is whoever asks.
+            // The controllers are being stopped, and so is the caller.
             std::future::pending::<()>().await;
         }
     }
 }
 
-/// Waits for the child's end, or ends it when that is asked for. Some status means that nobody asked.
+/// Waits for the child's end, or stops it when asked to. Returns a status if the child ended by itself.
 async fn end(mut child: Child, clock: &Clock, stopping: &Shutdown) -> Option<String> {
     tokio::select! {
         ended = child.wait() => return Some(ended.as_ref().map_or_else(ToString::to_string, ExitStatus::to_string)),
@@ -226,7 +226,7 @@ async fn end(mut child: Child, clock: &Clock, stopping: &Shutdown) -> Option<Str
         .and_then(|id| i32::try_from(id).ok())
         .and_then(Pid::from_raw);
     if let Some(pid) = pid {
-        // It has not been waited for, so the id is still its own.
+        // The child has not been waited for, so the id is still its own.
         let _ = kill_process(pid, Signal::TERM);
     }
     if clock.timeout(ENDS_WITHIN, child.wait()).await.is_err() {
@@ -235,7 +235,7 @@ async fn end(mut child: Child, clock: &Clock, stopping: &Shutdown) -> Option<Str
     None
 }
 
-/// Reports what a log tells, to its end; returns the last of it.
+/// Reports the events in a log to its end; returns its last lines.
 async fn tell(
     controller: &'static str,
     log: BufReader<impl tokio::io::AsyncRead + Unpin>,
@@ -275,7 +275,7 @@ async fn scrape(
 ) {
     let mut shown = None;
     loop {
-        // A failed scrape is followed by another; a step that needs it says so when its time is over.
+        // The next scrape follows; a step that needs the metrics reports its own timeout.
         if let Ok(metrics) = Metrics::fetch(&admin).await {
             let reading = metrics.reading();
             if shown.replace(reading) != Some(reading) {

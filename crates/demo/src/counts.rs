@@ -1,4 +1,4 @@
-//! Objects counted by something that they carry.
+//! Counts objects by a property.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,43 +7,43 @@ use jiff::Timestamp;
 use kube::api::DynamicObject;
 use kube::discovery::ApiResource;
 
-/// Which objects are counted, and by what.
+/// The objects to count, and by what.
 #[derive(Clone, Debug)]
 pub(crate) struct Counted {
-    /// For the viewer: "nodes by TTL".
+    /// Title for the viewer: "nodes by TTL".
     pub(crate) title: &'static str,
     pub(crate) resource: ApiResource,
     pub(crate) whose: Whose,
-    /// What an object counts as at a time.
+    /// Tally of an object at a time.
     pub(crate) by: fn(&DynamicObject, Timestamp) -> Tally,
 }
 
-/// Whose objects are counted.
+/// The objects to count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Whose {
-    /// All that the cluster has, for the controller counts them too.
+    /// All objects in the cluster, as the controller counts them, too.
     Everybodys,
-    /// What the demo made.
+    /// Objects of the demo.
     Ours,
-    /// What the demo made with this label, `key=value`: other scenes have left some of the same kind.
+    /// Objects of the demo with this label, `key=value`: other scenes have left some of the same kind.
     OursWith(&'static str),
 }
 
-/// What an object counts as, in a few characters.
+/// Properties of an object, in a few characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// In expectations. Nothing once it is being deleted: its end may need what a cluster lacks, such as a kubelet.
+    /// For expectations. `None` in deletion, which may need what a cluster lacks, such as a kubelet, to end.
     pub(crate) expected: Option<String>,
-    /// For the viewer; it may change with the time.
+    /// For the viewer; it may change with time.
     pub(crate) shown: String,
 }
 
-/// How many objects carry what.
+/// Number of objects by property.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts(BTreeMap<String, usize>);
 
 impl Tally {
-    /// Shown as it is expected.
+    /// Shown and expected as the same text.
     pub(crate) fn plain(what: String) -> Self {
         Self {
             expected: Some(what.clone()),
@@ -51,7 +51,7 @@ impl Tally {
         }
     }
 
-    /// Shown, and not expected any more.
+    /// Shown, but no longer expected.
     pub(crate) fn leaving(shown: String) -> Self {
         Self {
             expected: None,
@@ -65,12 +65,11 @@ impl Counts {
         *self.0.entry(what).or_default() += 1;
     }
 
-    /// The number of objects.
     pub(crate) fn total(&self) -> usize {
         self.0.values().sum()
     }
 
-    /// What is carried and by how many; by number where it starts with one, words first.
+    /// Properties with their counts; words first, then by leading number.
     pub(crate) fn rows(&self) -> Vec<(&str, usize)> {
         let mut rows: Vec<_> = self
             .0

@@ -1,37 +1,37 @@
-//! The one stream of events that every display shows.
+//! The stream of events that every display shows.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use controller_core::clock::Clock;
+use controller_runtime::clock::Clock;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
 use crate::counts::Counts;
 use crate::metrics::Reading;
 
-/// Something that a viewer should know.
+/// An event for the viewer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Event {
     Cluster {
         url: String,
-        /// The file that leads `kubectl` there.
+        /// Kubeconfig file for `kubectl`.
         kubeconfig: PathBuf,
-        /// The context in that file, where it is not the current one.
+        /// Context in that file, unless it is the current one.
         context: Option<String>,
     },
     Scene {
         /// From 1.
         number: usize,
-        /// How many scenes are played.
+        /// Number of scenes.
         of: usize,
         controller: &'static str,
-        /// What of it, in one sentence.
+        /// The lesson of the scene, in one sentence.
         shows: &'static str,
-        /// What to type after `kubectl --kubeconfig PATH`.
+        /// Arguments to type after `kubectl --kubeconfig PATH`.
         kubectl: &'static str,
-        /// What is counted: "nodes by TTL".
+        /// The counted objects: "nodes by TTL".
         counted: &'static str,
         steps: usize,
     },
@@ -41,48 +41,48 @@ pub(crate) enum Event {
         title: &'static str,
         says: &'static str,
     },
-    /// What a step expects has come.
+    /// The result that a step expects.
     AsExpected {
         counts: Counts,
-        /// How many writes the controller made for it.
+        /// Writes by the controller for this step.
         writes: Writes,
-        /// How long it took, the step's own work included.
+        /// Duration, including the step's own work.
         took: Duration,
     },
-    /// What the cluster holds has changed.
+    /// The counts have changed.
     Counts(Counts),
     Started {
         controller: &'static str,
         pid: u32,
-        /// Where its metrics are.
+        /// Address of its metrics.
         admin: String,
     },
-    /// A controller wrote to an object, or failed to.
+    /// A controller wrote to an object, or failed to do so.
     Did {
         controller: &'static str,
         action: Action,
         object: String,
-        /// Why, in the controller's own words.
+        /// The reason, in the controller's words.
         reason: String,
     },
-    /// A controller said something else.
+    /// A controller logged something else.
     Said { controller: &'static str, text: String },
-    /// A line of what a controller answers when it is asked to explain an object.
+    /// A line of a controller's explanation of an object.
     Explained(String),
     Metrics {
         controller: &'static str,
         reading: Reading,
     },
-    /// A remark of the demo's own.
+    /// A remark of the demo.
     Note(String),
 }
 
-/// What a controller did with an object.
+/// Action of a controller on an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Action {
-    /// It wrote to it, and the API server accepted.
+    /// It wrote, and the API server accepted.
     Wrote,
-    /// It could not do what it should, and will try again.
+    /// It failed and will retry.
     FailedOn,
 }
 
@@ -95,7 +95,7 @@ impl fmt::Display for Action {
     }
 }
 
-/// A number of writes, in words.
+/// A number of writes, displayed in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Writes(pub(crate) u64);
 
@@ -117,7 +117,7 @@ pub(crate) struct Moment {
     pub(crate) event: Event,
 }
 
-/// The end of the stream at which events are put in; the stream ends when all clones are gone.
+/// The sending side of the stream; the stream ends when all clones are dropped.
 #[derive(Clone, Debug)]
 pub(crate) struct Reporter {
     clock: Clock,
@@ -125,7 +125,7 @@ pub(crate) struct Reporter {
     sender: UnboundedSender<Moment>,
 }
 
-/// An empty stream.
+/// A new stream.
 pub(crate) fn channel(clock: Clock) -> (Reporter, UnboundedReceiver<Moment>) {
     let (sender, receiver) = unbounded_channel();
     let start = clock.instant();
@@ -134,7 +134,7 @@ pub(crate) fn channel(clock: Clock) -> (Reporter, UnboundedReceiver<Moment>) {
 
 impl Reporter {
     pub(crate) fn report(&self, event: Event) {
-        // Without a display there is nobody to tell.
+        // Without a display there is no receiver.
         let _ = self.sender.send(Moment {
             at: self.elapsed(),
             event,

@@ -1,10 +1,10 @@
-//! What the API server holds, watched.
+//! Watches the objects on the API server and counts them.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
-use controller_core::clock::Clock;
-use controller_core::tasks::TaskSet;
+use controller_runtime::clock::Clock;
+use controller_runtime::tasks::TaskSet;
 use futures::StreamExt;
 use kube::api::DynamicObject;
 use kube::runtime::WatchStreamExt;
@@ -16,12 +16,12 @@ use crate::counts::{Counted, Counts, Whose};
 use crate::event::{Event, Reporter};
 use crate::ours;
 
-/// How often what is shown follows the time that passes.
+/// Interval at which the counts follow the time.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-/// How many changes are shown as one, when they come faster than they are counted.
+/// Maximum changes that are counted together if they come faster than they are counted.
 const AT_ONCE: usize = 256;
 
-/// Counts that follow the API server until they are dropped.
+/// Counts that follow the API server until dropped.
 #[derive(Debug)]
 pub(crate) struct LiveCounts {
     now: watch::Receiver<Counts>,
@@ -29,7 +29,7 @@ pub(crate) struct LiveCounts {
 }
 
 impl LiveCounts {
-    /// Starts to watch; every change of what is shown is reported.
+    /// Starts to watch; reports every change of the shown counts.
     pub(crate) fn watch(client: Client, counted: &Counted, clock: Clock, reporter: Reporter) -> Self {
         let (sender, now) = watch::channel(Counts::default());
         let mut watching = TaskSet::new();
@@ -40,7 +40,7 @@ impl LiveCounts {
         }
     }
 
-    /// What expectations are about, as of now.
+    /// Current counts for expectations.
     pub(crate) fn now(&self) -> Counts {
         self.now.borrow().clone()
     }
@@ -60,7 +60,7 @@ async fn follow(
         Whose::Ours => everybodys.labels(&ours::selector()),
         Whose::OursWith(label) => everybodys.labels(&format!("{},{label}", ours::selector())),
     };
-    // A watch that fails is begun again; what that means for a step, its expectation will say.
+    // A failed watch starts again; if a step suffers from that, its expectation says so.
     let mut changes = watcher(api, config)
         .default_backoff()
         .ready_chunks(AT_ONCE)
@@ -89,7 +89,7 @@ async fn follow(
                 Watched::InitDone => {}
             }
         }
-        // Half a list counts for nothing.
+        // An incomplete list does not count.
         if listing {
             continue;
         }

@@ -1,4 +1,4 @@
-//! What a controller's log lines tell a viewer.
+//! Turns a controller's log lines into events for a viewer.
 
 use serde_json::{Map, Value};
 
@@ -7,14 +7,14 @@ use crate::event::{Action, Event};
 /// One line of a controller's JSON log.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Line {
-    /// The admin server's address.
+    /// Address of the admin server.
     Admin(String),
     Show(Event),
-    /// Nothing that a viewer wants to know.
+    /// Nothing for a viewer.
     Chatter,
 }
 
-/// Fields that say where a line comes from, not what happened.
+/// Fields about the origin of a line, not about what happened.
 const ABOUT_THE_LINE: [&str; 7] = [
     "timestamp",
     "level",
@@ -27,9 +27,9 @@ const ABOUT_THE_LINE: [&str; 7] = [
 
 /// Reads one line of the log of `controller`.
 ///
-/// Every write is a line with `action` (what was done) and a message that gives the reason (CORE-10). It names its
-/// object in a field of its own (`pod`, `claim`), else it is that of the `key`; a warning with a `key` is about that. Other lines of the controller's own modules are its decisions; the shared crate's
-/// are of interest as warnings only.
+/// Every write is a line with `action` (what was done) and a message with the reason (CORE-10). Its object is in a
+/// separate field (`pod`, `claim`), else in `key`; a warning with a `key` concerns that object. Other lines of the
+/// controller's own modules are decisions; from the shared crate only warnings matter.
 pub(crate) fn read(controller: &'static str, line: &str) -> Line {
     let said = |text: &str| {
         Line::Show(Event::Said {
@@ -57,7 +57,7 @@ pub(crate) fn read(controller: &'static str, line: &str) -> Line {
     } else if fields.contains_key("action") {
         did(Action::Wrote, written(&fields).unwrap_or(key), message)
     } else if is_warning && !key.is_empty() {
-        // Without the name, equal failures have equal texts, of which a display shows one.
+        // Without the name, equal failures have equal texts, which a display shows once.
         did(Action::FailedOn, key, &message.replace(key, "…"))
     } else if is_warning {
         said(&format!("{level}: {message}{}", details(&fields)))
@@ -68,7 +68,7 @@ pub(crate) fn read(controller: &'static str, line: &str) -> Line {
     }
 }
 
-/// What a write says of its object: the key of a sync may be that of another one.
+/// The object of a write, which may differ from the key of the sync.
 fn written(fields: &Map<String, Value>) -> Option<&str> {
     let mut own = fields
         .iter()
@@ -76,7 +76,7 @@ fn written(fields: &Map<String, Value>) -> Option<&str> {
     own.find_map(|(_, value)| value.as_str())
 }
 
-/// ` (nodes=120, step=1)`, or nothing.
+/// ` (nodes=120, step=1)`, or empty.
 fn details(fields: &Map<String, Value>) -> String {
     let details: Vec<_> = fields
         .iter()
@@ -93,7 +93,7 @@ fn details(fields: &Map<String, Value>) -> String {
     }
 }
 
-/// Without control characters: a log line must not move the cursor.
+/// Replaces control characters: a log line must not move the cursor.
 fn printable(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn failures_on_different_objects_have_the_same_text() {
-        let line = r#"{"level":"WARN","target":"controller_core::controller::run","key":"demo-node-7","reason":"Refused",
+        let line = r#"{"level":"WARN","target":"controller_runtime::driver","key":"demo-node-7","reason":"Refused",
             "message":"sync failed: patch nodes demo-node-7: no"}"#;
         assert_eq!(
             read(NAME, line),
@@ -177,11 +177,11 @@ mod tests {
             said("step chosen (nodes=120, step=1)")
         );
         assert_eq!(
-            read(NAME, &line("WARN", "controller_core::controller::run")),
+            read(NAME, &line("WARN", "controller_runtime::driver")),
             said("WARN: step chosen (nodes=120, step=1)")
         );
         assert_eq!(
-            read(NAME, &line("INFO", "controller_core::controller::run")),
+            read(NAME, &line("INFO", "controller_runtime::driver")),
             Line::Chatter
         );
     }

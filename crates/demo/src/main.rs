@@ -1,4 +1,4 @@
-//! The quick start: an API server in this process, the controllers beside it, and a scenario, shown live.
+//! The quick start: an API server in this process, the controllers as children, and a scenario, shown live.
 //!
 //! ```text
 //! main ── run ──┬─ cluster        where it plays; what is cleaned up afterwards
@@ -9,7 +9,7 @@
 //!      └─ event ─── display       plain lines or a screen, both from the same stream of events
 //! ```
 //!
-//! Every step checks what it claims, so the demo is a test too.
+//! Every step checks its claims, so the demo is also a test.
 
 mod args;
 mod cluster;
@@ -30,15 +30,15 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Parser;
-use controller_core::clock::Clock;
-use controller_core::shutdown::{self, Trigger};
+use controller_runtime::clock::Clock;
+use controller_runtime::shutdown::{self, Trigger};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::args::Args;
 use crate::display::Display;
 use crate::run::Ending;
 
-/// What a shell expects of a program that was stopped by Ctrl-C.
+/// Exit code that a shell expects of a program stopped by Ctrl-C.
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
@@ -77,7 +77,7 @@ async fn start(args: &Args) -> Result<Ending> {
     }
 }
 
-/// The first signal ends the demo in good order, the second does not wait for that. Returns on failure only.
+/// The first signal stops the demo gracefully, the second at once. Returns only on failure.
 async fn stop_on_signals(stop: &Trigger) -> Result<Ending> {
     let listen = |kind| signal(kind).context("listen for signals");
     let mut interrupt = listen(SignalKind::interrupt())?;

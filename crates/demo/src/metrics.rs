@@ -1,4 +1,4 @@
-//! A controller's metrics, as its admin server serves them.
+//! A controller's metrics, from its admin server.
 
 use std::convert::Infallible;
 use std::str::FromStr;
@@ -14,19 +14,19 @@ pub(crate) struct Metrics(Vec<Series>);
 #[derive(Clone, Debug, PartialEq)]
 struct Series {
     name: String,
-    /// As they stand between the braces.
+    /// The text between the braces.
     labels: String,
     value: f64,
 }
 
-/// The numbers that every controller has.
+/// The metrics that every controller has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
-    /// Keys that wait to be worked on.
+    /// Keys waiting in the queue.
     pub(crate) queue_depth: u64,
-    /// Keys that were ever queued.
+    /// Keys added to the queue so far.
     pub(crate) queue_adds: u64,
-    /// Whether a key is being worked on.
+    /// A key is being processed.
     pub(crate) working: bool,
     /// Writes that the API server accepted.
     pub(crate) writes: u64,
@@ -41,10 +41,10 @@ impl Reading {
 }
 
 impl Metrics {
-    /// Asks the admin server at `address`.
+    /// Fetches the metrics from the admin server at `address`.
     pub(crate) async fn fetch(address: &str) -> Result<Self> {
         let mut stream = TcpStream::connect(address).await?;
-        // In HTTP/1.0 the answer ends where the connection does.
+        // In HTTP/1.0 the answer ends with the connection.
         let request = format!("GET /metrics HTTP/1.0\r\nHost: {address}\r\n\r\n");
         stream.write_all(request.as_bytes()).await?;
         let mut answer = String::new();
@@ -59,7 +59,7 @@ impl Metrics {
         Ok(metrics)
     }
 
-    /// The sum of a metric of whole numbers over all its series, or over those with a label: `pdbs{state="allowed"}`.
+    /// Sum of an integer metric over all its series, or over those with a label: `pdbs{state="allowed"}`.
     pub(crate) fn whole(&self, name: &str) -> Option<u64> {
         let (name, label) = name.split_once('{').unwrap_or((name, ""));
         let label = label.trim_end_matches('}');
@@ -68,7 +68,7 @@ impl Metrics {
         })
     }
 
-    /// What every controller has.
+    /// The metrics that every controller has.
     pub(crate) fn reading(&self) -> Reading {
         let whole = |name| self.whole(name).unwrap_or_default();
         let unfinished = "workqueue_unfinished_work_seconds";
@@ -106,7 +106,7 @@ impl Metrics {
     }
 }
 
-/// The text format; lines that are none of it are passed over.
+/// Parses the text format; skips other lines.
 impl FromStr for Metrics {
     type Err = Infallible;
 

@@ -1,17 +1,16 @@
-//! By what the demo knows the objects that it made.
+//! The label of all objects that the demo creates.
 
 use std::collections::BTreeMap;
 
 use kube::ResourceExt;
 
-/// The label of all of them.
 const LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "controllers-demo");
 
 pub(crate) fn labels() -> BTreeMap<String, String> {
     BTreeMap::from([(LABEL.0.to_owned(), LABEL.1.to_owned())])
 }
 
-/// Finds all of them.
+/// Selector for all of them.
 pub(crate) fn selector() -> String {
     format!("{}={}", LABEL.0, LABEL.1)
 }

@@ -1,10 +1,10 @@
-//! Plays the scenes, and leaves nothing behind however that ends.
+//! Plays the scenes and cleans up however the demo ends.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use controller_core::clock::Clock;
-use controller_core::shutdown::Shutdown;
+use controller_runtime::clock::Clock;
+use controller_runtime::shutdown::Shutdown;
 use tokio::time::Instant;
 
 use crate::args::{Args, Pace};
@@ -17,22 +17,22 @@ use crate::scene::{Explains, Scene, Seen, Step, Verdict};
 use crate::scenes;
 use crate::stage::Stage;
 
-/// How often counts are looked at while no controller runs.
+/// Interval between looks at the counts while no controller runs.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// How the demo ended, unless it failed.
+/// End of a demo that did not fail.
 #[derive(Debug)]
 pub(crate) enum Ending {
-    /// Every step was as expected: a summary of all.
+    /// Every step met its expectation; has a summary of all.
     Passed(Vec<String>),
-    /// It was asked to stop.
+    /// It was stopped.
     Interrupted,
 }
 
-/// Plays all scenes; cleans up also when it is stopped and when a step fails.
+/// Plays all scenes. Cleans up even if the demo is stopped or a step fails.
 pub(crate) async fn run(args: &Args, clock: Clock, reporter: Reporter, shutdown: Shutdown) -> Result<Ending> {
     let scenes = scenes::chosen(&args.scenes);
-    // Of all scenes: an earlier run may have played another one.
+    // Of all scenes, as an earlier run may have played another one.
     let kinds = scenes::makes();
     let cluster = tokio::select! {
         biased;
@@ -59,7 +59,7 @@ pub(crate) async fn run(args: &Args, clock: Clock, reporter: Reporter, shutdown:
         pace: args.pace(),
     };
     let played = async {
-        // What an earlier run left when it was killed.
+        // Remains of an earlier run that was killed.
         cluster.sweep(&kinds).await?;
         let summary = show.play(&scenes, &mut controllers).await?;
         if args.keep {
@@ -71,14 +71,14 @@ pub(crate) async fn run(args: &Args, clock: Clock, reporter: Reporter, shutdown:
     };
     let ending = tokio::select! {
         biased;
-        // First, so that a step that fails because its controller ended does not hide why.
+        // First, so that a step that fails because its controller ended does not hide the cause.
         Some(failure) = failures.recv() => Err(failure),
         ending = played => ending,
         () = shutdown.draining() => Ok(Ending::Interrupted),
     };
 
     let cleaned_up = async {
-        // First: they would write to what is left.
+        // First, as they would write to the remaining objects.
         controllers.stop().await?;
         cluster.sweep(&kinds).await
     };
@@ -86,25 +86,25 @@ pub(crate) async fn run(args: &Args, clock: Clock, reporter: Reporter, shutdown:
         cleaned_up = cleaned_up => cleaned_up.context("clean up"),
         () = shutdown.aborting() => Err(anyhow!("stopped before everything was cleaned up; the next run does it")),
     };
-    // Why it failed matters more than what that left behind.
+    // The cause of the failure matters more than failed cleanup.
     let ending = ending?;
     cleaned_up.map(|()| ending)
 }
 
-/// What all scenes share.
+/// State that all scenes share.
 struct Show<'a> {
     stage: Stage,
     cluster: &'a Cluster,
     pace: Pace,
 }
 
-/// What a step's expectation is held against.
+/// Observations during a step.
 struct Observed<'a> {
     counts: &'a LiveCounts,
     controller: Option<Running>,
-    /// Of the controller, before the step.
+    /// Writes by the controller before the step.
     writes_before: u64,
-    /// By earlier steps; see [`Seen::owed`].
+    /// Writes owed by earlier steps; see [`Seen::owed`].
     owed: u64,
     alone: bool,
 }
@@ -153,7 +153,7 @@ impl Show<'_> {
             reporter.report(Event::Step { number, title, says });
             clock.sleep(self.pace.before).await;
             let began = clock.instant();
-            // The first step is the cluster without it.
+            // The first step shows the cluster without the controller.
             if number == 2 {
                 observed.controller = Some(controllers.start(scene.controller).await?);
             }
@@ -165,7 +165,7 @@ impl Show<'_> {
         Ok(summary)
     }
 
-    /// Acts, waits for what is expected, and leaves time to read; says what came of it.
+    /// Acts, waits for the expected result, and leaves time to read; returns a summary.
     async fn play_step(
         &self,
         step: &Step,
@@ -192,7 +192,7 @@ impl Show<'_> {
         Ok(summary)
     }
 
-    /// Shows what the controller answers.
+    /// Shows the controller's explanation.
     async fn explain(
         &self,
         controller: &'static str,
@@ -213,8 +213,8 @@ impl Show<'_> {
         Ok(())
     }
 
-    /// Waits until the expectation holds on two looks in a row: between them the controller has had the time to
-    /// do what it should not.
+    /// Waits until the expectation holds on two consecutive looks: between them the controller has had time to do
+    /// something wrong.
     async fn await_expected(&self, step: &Step, observed: &mut Observed<'_>) -> Result<(Counts, Writes)> {
         let Stage { clock, within, .. } = &self.stage;
         let deadline = clock.instant() + *within;
@@ -244,7 +244,7 @@ impl Observed<'_> {
         metrics.map_or(0, |metrics| metrics.reading().writes)
     }
 
-    /// What is written from here on belongs to the next step.
+    /// From here on, writes belong to the next step.
     fn close(&mut self, step: &Step) {
         let writes = self.writes();
         let made = writes.saturating_sub(self.writes_before);

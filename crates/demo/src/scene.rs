@@ -1,4 +1,4 @@
-//! What a scene is: steps that say what they do, do it, and expect something of it.
+//! A scene: steps with a text, an action and an expectation.
 
 use std::ops::RangeInclusive;
 
@@ -11,45 +11,45 @@ use crate::counts::{Counted, Counts};
 use crate::metrics::Metrics;
 use crate::stage::{Act, Stage};
 
-/// One controller, shown in a few steps.
+/// Shows one controller in a few steps.
 pub(crate) struct Scene {
-    /// The name of its binary.
+    /// Name of the binary.
     pub(crate) controller: &'static str,
-    /// What a viewer learns, in one sentence.
+    /// The lesson for a viewer, in one sentence.
     pub(crate) shows: &'static str,
-    /// What a viewer can type after `kubectl --kubeconfig PATH` to look at it.
+    /// Arguments after `kubectl --kubeconfig PATH` with which a viewer can watch.
     pub(crate) kubectl: &'static str,
-    /// Which objects are counted, by what; the steps' expectations are about these counts.
+    /// The objects to count, and by what; the steps expect these counts.
     pub(crate) counted: Counted,
-    /// The kinds of the objects that it makes: what is left of them is removed in the end.
+    /// Kinds of the objects that the scene creates; the demo removes the rest of them at the end.
     pub(crate) makes: Vec<ApiResource>,
-    /// The controller is started at the beginning of the second: the first can expect nothing of its metrics.
+    /// The controller starts with the second step, so the first cannot expect metrics.
     pub(crate) steps: Vec<Step>,
 }
 
 pub(crate) struct Step {
-    /// What is done, in a few words.
+    /// The action, in a few words.
     pub(crate) title: &'static str,
-    /// What should come of it, in a sentence.
+    /// The expected result, in a sentence.
     pub(crate) says: &'static str,
     pub(crate) act: Act,
     pub(crate) expects: Expectation,
-    /// What the controller is asked to explain then.
+    /// Explanation to request from the controller afterwards.
     pub(crate) explains: Option<Explains>,
-    /// What the next step waits for may come at any moment: it follows without time to read.
+    /// The event that the next step waits for may come at any moment, so that step follows without a pause.
     pub(crate) time_runs_on: bool,
 }
 
-/// A question to the controller's subcommand `explain`.
+/// A call of the controller's subcommand `explain`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Explains {
-    /// The object, as the subcommand takes it.
+    /// The object, as an argument.
     pub(crate) object: &'static str,
-    /// A line of the answer.
+    /// A line of the output.
     pub(crate) line: &'static str,
 }
 
-/// What should come of a step. It holds when all of it does, and the controller has nothing left to do.
+/// Expected result of a step. It holds if all parts hold and the controller is idle.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Expectation {
     counts: Option<Counts>,
@@ -58,38 +58,38 @@ pub(crate) struct Expectation {
     writes: Option<RangeInclusive<u64>>,
 }
 
-/// What an expectation is compared with.
+/// Observations to compare an expectation with.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen<'a> {
-    /// What the API server holds.
+    /// The objects on the API server.
     pub(crate) counts: &'a Counts,
-    /// The controller's metrics; none before it runs.
+    /// Metrics of the controller; `None` before it runs.
     pub(crate) metrics: Option<&'a Metrics>,
-    /// How many writes the controller made since the step began.
+    /// Writes by the controller since the step began.
     pub(crate) writes: u64,
-    /// How many writes that earlier steps expected may still come: an event is late, or another writer was faster.
+    /// Writes that earlier steps expected and that may still come: an event is late, or another writer was faster.
     pub(crate) owed: u64,
-    /// Whether nobody else writes to this cluster.
+    /// Nobody else writes to this cluster.
     pub(crate) alone: bool,
 }
 
-/// Whether an expectation holds.
+/// State of an expectation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Holds,
-    /// Not yet: what is missing.
+    /// Does not hold yet, with what is missing.
     NotYet(String),
-    /// It never will: why.
+    /// Can no longer hold, with the reason.
     Broken(String),
 }
 
-/// A kind of objects.
+/// The resource of a kind.
 pub(crate) fn kind<K: Resource<DynamicType = ()>>() -> ApiResource {
     ApiResource::erase::<K>(&())
 }
 
 impl Step {
-    /// A step that does nothing: what it expects comes of itself, or of the controller's start.
+    /// A step without an action: its result comes by itself, or from the start of the controller.
     pub(crate) fn new(title: &'static str) -> Self {
         Self {
             title,
@@ -101,19 +101,19 @@ impl Step {
         }
     }
 
-    /// What is told of it.
+    /// Sets the text about the expected result.
     pub(crate) fn says(mut self, says: &'static str) -> Self {
         self.says = says;
         self
     }
 
-    /// The next step follows at once, for it waits for a time that has begun to run.
+    /// The next step follows without a pause, as it waits for a time that has begun.
     pub(crate) fn time_runs_on(mut self) -> Self {
         self.time_runs_on = true;
         self
     }
 
-    /// What is done.
+    /// Sets the action.
     pub(crate) fn does(
         mut self,
         act: impl for<'a> Fn(&'a Stage) -> BoxFuture<'a, Result<()>> + Send + Sync + 'static,
@@ -122,33 +122,33 @@ impl Step {
         self
     }
 
-    /// Once all is as expected, the controller is asked to explain `object`; `line` is a line of its answer.
+    /// After the expected result, the controller must explain `object` with `line` in the output.
     pub(crate) fn explains(mut self, object: &'static str, line: &'static str) -> Self {
         self.explains = Some(Explains { object, line });
         self
     }
 
-    /// Expects exactly these objects, by what they are counted by.
+    /// Expects exactly these counts.
     pub(crate) fn expects<const N: usize>(mut self, counts: [(usize, &str); N]) -> Self {
         self.expects.counts = Some(counts.into_iter().collect());
         self
     }
 
-    /// Expects this many objects, whatever they carry.
+    /// Expects this many objects, counted as anything.
     pub(crate) fn expects_objects(mut self, objects: usize) -> Self {
         self.expects.objects = Some(objects);
         self
     }
 
-    /// Expects that the controller shows `value` as the metric `name`, or as its series `name{label}`: it has seen what was done. Without this,
-    /// that nothing was written would prove nothing.
+    /// Expects the metric `name`, or its series `name{label}`, to be `value`, which proves that the controller has seen
+    /// the action. Otherwise the absence of writes would prove nothing.
     pub(crate) fn seen_as(mut self, name: &'static str, value: u64) -> Self {
         self.expects.gauges.push((name, value));
         self
     }
 
-    /// Expects so many writes from the controller. On a cluster that is not the demo's alone another writer may
-    /// be faster, so there they may be fewer.
+    /// Expects this many writes by the controller. On a cluster with other writers there may be fewer, as another
+    /// writer may be faster.
     pub(crate) fn writes(mut self, writes: RangeInclusive<u64>) -> Self {
         self.expects.writes = Some(writes);
         self
@@ -156,7 +156,7 @@ impl Step {
 }
 
 impl Expectation {
-    /// How many of the writes of this step and `owed` by earlier ones are still to come, once it has made so many.
+    /// Writes of this step and of earlier ones (`owed`) that are still to come after `made` writes.
     pub(crate) fn owes(&self, owed: u64, made: u64) -> u64 {
         let least = self.writes.as_ref().map_or(0, |writes| *writes.start());
         owed.saturating_add(least).saturating_sub(made)

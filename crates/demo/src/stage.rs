@@ -1,10 +1,10 @@
-//! What a scene acts with.
+//! The tools of a scene.
 
 use std::fmt;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use controller_core::clock::Clock;
+use controller_runtime::clock::Clock;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{Node, NodeSpec, Pod};
@@ -18,24 +18,24 @@ use serde_json::{Value, json};
 use crate::cluster::do_all;
 use crate::event::Reporter;
 use crate::ours::{is_ours, labels};
-/// The namespace of what lives in one: every cluster has it.
+/// Namespace of namespaced objects, which every cluster has.
 pub(crate) const NAMESPACE: &str = "default";
 
-/// The cluster, for those who act on it.
+/// The cluster, for the actions of scenes.
 pub(crate) struct Stage {
     pub(crate) client: Client,
-    /// Sends each request once, so that a refusal is told.
+    /// Sends each request once, so that a refusal is returned.
     pub(crate) once: Client,
     pub(crate) clock: Clock,
-    /// How long something may take that an action waits for.
+    /// Time limit for anything that an action waits for.
     pub(crate) within: Duration,
     pub(crate) reporter: Reporter,
 }
 
-/// What a step does; it may be dropped at any `await`.
+/// The action of a step; may be dropped at any `await`.
 pub(crate) type Act = Box<dyn for<'a> Fn(&'a Stage) -> BoxFuture<'a, Result<()>> + Send + Sync>;
 
-/// How a node is, as the controller of node lifecycles would say it.
+/// Health of a node, as node-lifecycle-controller would report it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Health {
     Ready,
@@ -43,7 +43,7 @@ pub(crate) enum Health {
     Unreachable,
 }
 
-/// Grows or shrinks the cluster to `total` nodes, those counted that were there before.
+/// Grows or shrinks the cluster to `total` nodes, including those that existed before.
 pub(crate) fn nodes(total: usize) -> Act {
     Box::new(move |stage| stage.resize(total).boxed())
 }
@@ -54,7 +54,7 @@ pub(crate) fn patch_node(number: usize, patch: Value) -> Act {
 }
 
 impl Stage {
-    /// Tells the viewer something that only the action knows.
+    /// Shows the viewer a text that only the action knows.
     pub(crate) fn note(&self, text: impl Into<String>) {
         self.reporter.note(text);
     }
@@ -67,7 +67,7 @@ impl Stage {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }
 
-    /// Makes an object in [`NAMESPACE`] from its JSON.
+    /// Creates an object in [`NAMESPACE`] from JSON.
     pub(crate) async fn create<K>(&self, object: Value) -> Result<K>
     where
         K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
@@ -83,7 +83,7 @@ impl Stage {
         created.with_context(|| format!("create {} {name}", K::kind(&())))
     }
 
-    /// The condition first: where the controller of node lifecycles runs, it makes the taints follow that.
+    /// Sets the condition first: node-lifecycle-controller, if it runs, derives the taints from it.
     pub(crate) async fn set_health(&self, node: &str, health: Health) -> Result<()> {
         let now = self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let [status, reason, message] = health.condition();
@@ -121,7 +121,7 @@ impl Stage {
         do_all(missing.into_iter().map(|name| self.ensure_node(name))).await
     }
 
-    /// There is a node of this name then; one that was there stays as it is.
+    /// Creates the node unless it exists.
     async fn ensure_node(&self, name: String) -> Result<()> {
         let node = Node {
             metadata: ObjectMeta {
@@ -143,7 +143,7 @@ impl Stage {
         }
     }
 
-    /// There is a node of this name, and it is well.
+    /// Creates the node unless it exists, and sets it ready.
     pub(crate) async fn ensure_ready_node(&self, name: &str) -> Result<()> {
         self.ensure_node(name.to_owned()).await?;
         self.set_health(name, Health::Ready).await
@@ -181,7 +181,8 @@ impl Health {
         }
     }
 
-    /// Without `timeAdded`, which has whole seconds: tolerations end sharply, for they begin when the taint is seen.
+    /// Without `timeAdded`, which has whole seconds: tolerations then count from when the controller sees the taint, so
+    /// they end precisely.
     fn taints(self) -> Value {
         let key = match self {
             Self::Ready => return json!([]),

@@ -72,7 +72,7 @@ impl LastSync {
 }
 
 impl Event {
-    pub fn record(self, numbers: &DisruptionMetrics, recorder: &Recorder) {
+    pub fn record(self, numbers: &DisruptionMetrics, recorder: &dyn Recorder) {
         let (regarding, reason, note) = match self {
             Self::Undone => return numbers.rival_writes.inc(),
             Self::Written(lag) => return numbers.lag.observe(lag.as_secs_f64()),

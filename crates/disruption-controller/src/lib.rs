@@ -7,10 +7,10 @@ pub mod discovery;
 pub mod events;
 pub mod explain;
 pub mod labels;
-mod learn;
 pub mod metrics;
 pub mod reconcile;
 pub mod requests;
+mod results;
 pub mod route;
 pub mod scales;
 pub mod selector;
@@ -18,12 +18,13 @@ pub mod state;
 pub mod view;
 
 use std::collections::BTreeMap;
-use std::future::Future;
 
-use controller_core::args::{About, about};
-use controller_core::controller;
-use controller_core::informer::Store;
-use controller_core::runtime::{App, BuiltIn, Env, Explain, Explainer, Failure, Fields, Preflight};
+use controller_core::about::{About, about};
+use controller_core::app::{
+    App, BuiltIn, Explain, Explainer, Fields, Informers, Preflight, Prepared, Started,
+};
+use controller_core::cache::Store;
+use controller_core::controller::Pass;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -96,17 +97,18 @@ impl App for DisruptionController {
         rules_of_gates: None,
     });
 
-    fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
-        let controller = Self::new(&config, &env.registry);
-        controller::run(env, controller, |watching| {
-            watching.fill::<Pod, PodWire>(|stores| &mut stores.pods);
-            watching.fill::<PodDisruptionBudget, PdbWire>(|stores| &mut stores.pdbs);
-            watching.fill::<ReplicationController, WorkloadWire>(|stores| {
-                stores.workloads_of(Builtin::ReplicationController)
-            });
-            watching.fill::<ReplicaSet, WorkloadWire>(|stores| stores.workloads_of(Builtin::ReplicaSet));
-            watching.fill::<Deployment, WorkloadWire>(|stores| stores.workloads_of(Builtin::Deployment));
-            watching.fill::<StatefulSet, WorkloadWire>(|stores| stores.workloads_of(Builtin::StatefulSet));
-        })
+    fn start(config: &Config, _: &Pass<Self>, registry: &Registry) -> Started<Self> {
+        Ok(Prepared::Ready(Self::new(config, registry)))
+    }
+
+    fn watch(&self, informers: &mut impl Informers<Self>) {
+        informers.fill::<Pod, PodWire>(|stores| &mut stores.pods);
+        informers.fill::<PodDisruptionBudget, PdbWire>(|stores| &mut stores.pdbs);
+        informers.fill::<ReplicationController, WorkloadWire>(|stores| {
+            stores.workloads_of(Builtin::ReplicationController)
+        });
+        informers.fill::<ReplicaSet, WorkloadWire>(|stores| stores.workloads_of(Builtin::ReplicaSet));
+        informers.fill::<Deployment, WorkloadWire>(|stores| stores.workloads_of(Builtin::Deployment));
+        informers.fill::<StatefulSet, WorkloadWire>(|stores| stores.workloads_of(Builtin::StatefulSet));
     }
 }

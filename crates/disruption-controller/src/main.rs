@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    controller_core::runtime::main::<disruption_controller::DisruptionController>()
+    controller_runtime::runtime::main::<disruption_controller::DisruptionController>()
 }

@@ -1,8 +1,6 @@
 //! This controller's own metrics.
 
-use std::sync::Arc;
-
-use controller_core::controller::Driver;
+use controller_core::controller::Inspector;
 use controller_core::metrics::{by_label_at_scrape, register};
 use controller_core::rival::undone_total;
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntCounterVec, Opts, Registry, exponential_buckets};
@@ -48,7 +46,7 @@ impl DisruptionMetrics {
 
 /// Registers the gauge that shows how many budgets are in which state.
 pub fn register_states(
-    driver: &Arc<Driver<DisruptionController>>,
+    inspector: &Inspector<DisruptionController>,
     registry: &Registry,
 ) -> prometheus::Result<()> {
     let gauge = Opts::new(
@@ -56,9 +54,9 @@ pub fn register_states(
         "Number of PodDisruptionBudgets: those that allow disruptions, those that allow none, and those that cannot be \
          computed.",
     );
-    let driver = Arc::clone(driver);
+    let inspector = inspector.clone();
     by_label_at_scrape(registry, [gauge], ["state"], move || {
-        let counts = driver.scrape(|state, _| state.states());
+        let counts = inspector.scrape(|state, _| state.states());
         [["allowed"], ["blocked"], ["failed"]].into_iter().zip(counts)
     })
 }

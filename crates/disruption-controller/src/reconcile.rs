@@ -6,35 +6,33 @@
 //! |---|---|---|
 //! | DIS-6 | `confirm_overdue` | `tests/sync/disrupted.rs::an_entry_whose_pod_has_gone_unseen_stays`, `tests/sync/disrupted.rs::an_entry_lasts_two_minutes_by_the_clock_of_the_api_server` |
 //! | DIS-9 | `left` | `tests/sync/failures.rs::a_scale_that_cannot_be_read_allows_nothing_until_it_can`, `tests/sync/failures.rs::a_status_that_cannot_be_written_is_written_when_it_can` |
-//! | DIS-12 | `next_of_budget` | `tests/sync/scales.rs::the_scale_of_a_custom_resource_is_read_again_every_30_seconds` |
-//! | DIS-14 | `next_of_write` | `tests/passes.rs::what_allows_more_waits_for_the_next_pass`, `tests/passes.rs::what_allows_less_is_written_in_the_same_pass`, `tests/sync/races.rs::a_write_that_waits_for_its_turn_does_not_allow_what_the_pods_do_not_allow_any_more` |
-//! | DIS-15 | `next_of_pod` | `tests/sync/stale.rs::a_stale_condition_is_reset_after_two_minutes`, `tests/sync/stale.rs::a_condition_is_stale_after_two_minutes_by_the_clock_of_the_api_server` |
+//! | DIS-12 | `reconcile_budget` | `tests/sync/scales.rs::the_scale_of_a_custom_resource_is_read_again_every_30_seconds` |
+//! | DIS-14 | `reconcile_write` | `tests/passes.rs::what_allows_more_waits_for_the_next_pass`, `tests/passes.rs::what_allows_less_is_written_in_the_same_pass`, `tests/sync/races.rs::a_write_that_waits_for_its_turn_does_not_allow_what_the_pods_do_not_allow_any_more` |
+//! | DIS-15 | `reconcile_pod` | `tests/sync/stale.rs::a_stale_condition_is_reset_after_two_minutes`, `tests/sync/stale.rs::a_condition_is_stale_after_two_minutes_by_the_clock_of_the_api_server` |
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::api::CallFailed;
-use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Action, CacheWrite, Context, ContextMut, Controller, Driver, Failed, LoopEvent, Outcome, Priority, Queue,
-    Reply, RequestOf, Requeue, ResultOf, Retry, RetryLimit,
+    Action, CacheWrite, Context, ContextMut, Controller, Failed, Inspector, LoopEvent, Outcome, Priority,
+    Queue, Reply, RequestOf, Requeue, ResultOf, Retry, RetryLimit,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::{ObjectKey, OwnerRef};
+use controller_core::time::saturating_add;
 use prometheus::Registry;
 
 use crate::decide::{
     self, Demand, DisruptedPod, LiveRead, Numbers, SyncFailure, confirmed, decide, demand, overdue, stale,
 };
 use crate::events::{Event, LastSync};
-use crate::learn;
 use crate::requests::{Answer, Query, Reset, StatusWrite, Write, serves_for};
 use crate::route::{self, COALESCE};
 use crate::scales::{Sources, unreadable};
-use crate::state::{self, Basis, Budget, State};
+use crate::state::{self, Basis, Budget, Key, State};
 use crate::view::PodView;
-use crate::{DisruptionController, NAME, Stores, metrics};
+use crate::{DisruptionController, NAME, Stores, metrics, results};
 
 /// The queues' names in the metrics, same as upstream.
 const QUEUES: [&str; 3] = ["disruption", "disruption_recheck", "stale_pod_disruption"];
@@ -43,16 +41,6 @@ const RETRY_LAST: Duration = Duration::from_mins(1);
 
 /// Number of a budget's overdue entries that are read at a time; the others stay until these are dropped.
 const CONFIRMED_AT_ONCE: usize = 64;
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Key {
-    /// Compute a budget.
-    Budget(ObjectKey),
-    /// Compute a budget because its time has come.
-    Recheck(ObjectKey),
-    /// Reset a pod's condition once it is stale.
-    StalePod(ObjectKey),
-}
 
 /// A change of the state that needs no request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,13 +52,6 @@ pub enum StateChange {
     Left(ObjectKey, LastSync),
     /// Another writer has undone our status.
     Undone(ObjectKey),
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::Budget(key) | Self::Recheck(key) | Self::StalePod(key)) = self;
-        key.fmt(f)
-    }
 }
 
 impl Controller for DisruptionController {
@@ -119,10 +100,10 @@ impl Controller for DisruptionController {
 
     fn reconcile(&self, cx: &Context<'_, Self>, key: &Key) -> Action<Self> {
         match key {
-            Key::Budget(pdb) => next_of_budget(cx, pdb),
+            Key::Budget(pdb) => reconcile_budget(cx, pdb),
             // Not computed here, because a budget must be in one pass at a time.
             Key::Recheck(pdb) => Action::Done(vec![(Key::Budget(pdb.clone()), Requeue::Now)]),
-            Key::StalePod(pod) => next_of_pod(cx, pod),
+            Key::StalePod(pod) => reconcile_pod(cx, pod),
         }
     }
 
@@ -131,14 +112,14 @@ impl Controller for DisruptionController {
             ResultOf::Remembered(StateChange::Basis(pdb, basis)) => {
                 cx.state.change(&pdb, None, |budget| budget.basis = Some(basis));
             }
-            ResultOf::Remembered(StateChange::Left(pdb, seen)) => learn::seen(cx, &pdb, seen, false),
-            ResultOf::Remembered(StateChange::Undone(pdb)) => learn::undone(cx, &pdb),
+            ResultOf::Remembered(StateChange::Left(pdb, seen)) => results::seen(cx, &pdb, seen, false),
+            ResultOf::Remembered(StateChange::Undone(pdb)) => results::undone(cx, &pdb),
             ResultOf::Sent(RequestOf::Write(Write::Status(write))) => {
                 let status = &write.status;
                 let sent = |budget: &mut Budget| budget.sent(status);
                 cx.state.change(&status.pdb.key, Some(&status.pdb.uid), sent);
             }
-            ResultOf::Outcome(Write::Status(write), outcome) => learn::outcome(cx, write, outcome),
+            ResultOf::Outcome(Write::Status(write), outcome) => results::outcome(cx, write, outcome),
             ResultOf::Answer(Query::Scale(_), reply) => {
                 let code = reply.value.as_ref().map_or_else(CallFailed::code, |_| Some(200));
                 cx.out.record(Event::ScaleRead(code));
@@ -185,16 +166,16 @@ impl Controller for DisruptionController {
         matches!(ask, RequestOf::Write(_)) && !failed.is_gone()
     }
 
-    fn record(&self, event: Event, recorder: &Recorder) {
+    fn record(&self, event: Event, recorder: &dyn Recorder) {
         event.record(&self.numbers, recorder);
     }
 
-    fn register(driver: &Arc<Driver<Self>>, registry: &Registry) -> prometheus::Result<()> {
-        metrics::register_states(driver, registry)
+    fn register(inspector: &Inspector<Self>, registry: &Registry) -> prometheus::Result<()> {
+        metrics::register_states(inspector, registry)
     }
 }
 
-fn next_of_budget(cx: &Context<'_, DisruptionController>, key: &ObjectKey) -> Action<DisruptionController> {
+fn reconcile_budget(cx: &Context<'_, DisruptionController>, key: &ObjectKey) -> Action<DisruptionController> {
     let state = cx.state;
     let (Some(budget), Some(mut situation)) = (state.budget(key), state.snapshot(key)) else {
         return Action::Done(vec![]);
@@ -228,7 +209,7 @@ fn next_of_budget(cx: &Context<'_, DisruptionController>, key: &ObjectKey) -> Ac
     let requeues = vec![(Key::Recheck(key.clone()), look_again)];
     match (cx.pass.outcomes().last(), decision.plan) {
         (Some((_, Outcome::Planned)), _) | (_, None) => left(budget, decision.result, seen, requeues),
-        (_, Some(status)) => next_of_write(cx, budget, StatusWrite { status, seen }, requeues),
+        (_, Some(status)) => reconcile_write(cx, budget, StatusWrite { status, seen }, requeues),
     }
 }
 
@@ -283,7 +264,7 @@ fn answer<'a>(cx: &'a Context<'_, DisruptionController>, query: &Query) -> Optio
 
 /// Writes a status. One write per pass, or a burst would be written as fast as the API server answers. A write that
 /// allows less than the API server believes goes out at once.
-fn next_of_write(
+fn reconcile_write(
     cx: &Context<'_, DisruptionController>,
     budget: &Budget,
     write: StatusWrite,
@@ -348,8 +329,8 @@ fn left(
     }
 }
 
-fn next_of_pod(cx: &Context<'_, DisruptionController>, key: &ObjectKey) -> Action<DisruptionController> {
-    let again = |wake| Action::Done(vec![(Key::StalePod(key.clone()), wake)]);
+fn reconcile_pod(cx: &Context<'_, DisruptionController>, key: &ObjectKey) -> Action<DisruptionController> {
+    let again = |requeue| Action::Done(vec![(Key::StalePod(key.clone()), requeue)]);
     let Some(pod) = cx.stores.pods.get(key) else {
         return again(Requeue::Cancel);
     };

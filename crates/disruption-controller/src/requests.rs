@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::api::{CallFailed, Verb};
+use controller_core::cache::Page;
 use controller_core::controller::{self, Description, Object, QueryPolicy, Request, requests_to};
-use controller_core::informer::Page;
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use derive_where::derive_where;
 use jiff::Timestamp;
@@ -20,9 +20,8 @@ use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Pod, ReplicationController};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
-use kube::Resource;
-use kube::api::{ListParams, Patch, PatchParams};
-use kube::core::{Request as Http, request};
+use kube_core::params::{ListParams, Patch, PatchParams};
+use kube_core::{Request as Http, Resource, request};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

@@ -14,7 +14,7 @@ use controller_core::controller::Reply;
 use controller_core::meta::{ObjectKey, OwnerRef};
 
 use crate::decide::{
-    Builtin, Cause, Demand, Reading, Scale, Scales, Situation, SyncFailure, demand, scale_of,
+    Builtin, Cause, Demand, MOST_READS, Reading, Scale, Scales, Situation, SyncFailure, demand, scale_of,
 };
 use crate::discovery::{self, Kind};
 use crate::requests::{Answer, Query, Target};
@@ -22,10 +22,6 @@ use crate::view::WorkloadView;
 
 /// Most queries of one budget in flight at a time.
 const QUESTIONS_AT_ONCE: usize = 8;
-/// A budget fails if its pods have more controllers than this whose scales must be read: anyone who makes pods can make
-/// up owners.
-pub const MOST_READS: usize = 500;
-
 /// What is known of workloads and scales.
 pub struct Sources<'a> {
     /// Finds a workload in the informers' caches.

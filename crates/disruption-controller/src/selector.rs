@@ -8,7 +8,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use controller_core::informer::intern;
+use controller_core::cache::intern;
 use serde::Deserialize;
 
 use crate::labels::{Labels, Texts};

@@ -10,11 +10,11 @@ use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use controller_testing::sim::decoded;
 use disruption_controller::config::Config;
 use disruption_controller::decide::{
-    Builtin, Cause, Decision, Demand, Owned, Scale, Scales, decide, demand, scale_of,
+    Builtin, Cause, Decision, Demand, MOST_READS, Owned, Scale, Scales, decide, demand, scale_of,
 };
-use disruption_controller::reconcile::{Key, StateChange};
-use disruption_controller::scales::{MOST_READS, Sources};
-use disruption_controller::state::{Basis, State};
+use disruption_controller::reconcile::StateChange;
+use disruption_controller::scales::Sources;
+use disruption_controller::state::{Basis, Key, State};
 use disruption_controller::view::{PdbView, PdbWire, PodView, PodWire, WorkloadView};
 use disruption_controller::{DisruptionController, Stores};
 use jiff::{SignedDuration, Timestamp};

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::informer::{Versioned, Wire};
+use controller_core::cache::{Versioned, Wire};
 use disruption_controller::state::State;
 use disruption_controller::view::{PdbWire, PodWire};
 use local_control_plane::ProcessUsage;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::api::{AnswerClass, Call, CallFailed, Verb};
-use controller_core::clock::saturating_add;
+use controller_core::cache::{self, Freshness, Page};
 use controller_core::controller::{Accepted, Completed, Effect, Loop, LoopEvent, Now, RequestOf};
-use controller_core::informer::{self, Freshness, Page};
 use controller_core::meta::{ObjectKey, Uid};
+use controller_core::time::saturating_add;
 use controller_testing::sim::{NOW, START, SimResource, Unlimited, Watch, decoded};
 use disruption_controller::config::Config;
 use disruption_controller::discovery::Kind;
@@ -146,7 +146,7 @@ impl Rig {
 
     fn answer_pod(&mut self, pod: PodView) {
         let uid = pod.uid.clone();
-        let items = vec![informer::Versioned {
+        let items = vec![cache::Versioned {
             view: pod,
             uid,
             version: None,

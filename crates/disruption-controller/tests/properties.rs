@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::api::CallFailed;
+use controller_core::cache::Page;
 use controller_core::controller::{Accepted, Completed, Loop, Now, RequestOf};
-use controller_core::informer::Page;
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use controller_testing::encodings::assert_the_same_views;
 use controller_testing::sim::{self, Model, SimObject, SimResource, Watch};
@@ -15,10 +15,9 @@ use disruption_controller::config::Config;
 use disruption_controller::decide::Builtin;
 use disruption_controller::discovery::Kind;
 use disruption_controller::labels::Labels;
-use disruption_controller::reconcile::Key;
 use disruption_controller::requests::{Answer, Query, Reset, StatusWrite, Write};
 use disruption_controller::selector::Selector;
-use disruption_controller::state::State;
+use disruption_controller::state::{Key, State};
 use disruption_controller::view::{
     Amount, DisruptionTarget, PdbView, PdbWire, PodView, PodWire, Status, WorkloadView, WorkloadWire,
 };

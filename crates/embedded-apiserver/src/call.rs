@@ -1,4 +1,4 @@
-//! A routed request, and what its verb reads from it.
+//! A routed request, and the parts of it that its verb needs.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -16,12 +16,12 @@ use super::view::View;
 use super::write::deletion::DeleteOptions;
 use super::write::{self, Write};
 
-/// What a manager is called whose client sends neither `fieldManager` nor `User-Agent`.
+/// Field manager of a client that sends neither `fieldManager` nor `User-Agent`.
 const UNKNOWN_MANAGER: &str = "unknown";
-/// Bytes that a body may have.
+/// Largest body, in bytes.
 const BODY_LIMIT: usize = 3 * 1024 * 1024;
 
-/// A request on its way to its verb.
+/// A routed request.
 pub(super) struct Call {
     pub(super) user: User,
     pub(super) resource: &'static Resource,
@@ -35,12 +35,11 @@ pub(super) struct Call {
 }
 
 impl Call {
-    /// The key of the object in the store.
     pub(super) fn key(&self) -> String {
         write::key(self.resource, &self.request.namespace, &self.request.name)
     }
 
-    /// What the keys of the collection start with.
+    /// Prefix of the keys in the collection.
     pub(super) fn prefix(&self) -> String {
         if self.request.namespace.is_empty() {
             String::new()
@@ -49,7 +48,7 @@ impl Call {
         }
     }
 
-    /// Who owns the fields that the request writes.
+    /// Field manager of the request.
     pub(super) fn manager(&self) -> &str {
         let agent = self.request.user_agent.split('/').next().unwrap_or_default();
         [self.query.get("fieldManager"), agent, UNKNOWN_MANAGER]
@@ -65,7 +64,7 @@ impl Call {
             .is_some_and(|media| media.trim() == wanted)
     }
 
-    /// Refuses a body that is longer than the API server reads.
+    /// Refuses a body longer than kube-apiserver reads.
     pub(super) fn check_size(&self) -> Result<(), StatusError> {
         if self.body.len() > BODY_LIMIT {
             return Err(StatusError::body_too_large(BODY_LIMIT));
@@ -95,7 +94,7 @@ impl Call {
         }
     }
 
-    /// What a delete says in its body.
+    /// The options in the body of a delete.
     pub(super) fn delete_options(&self) -> Result<DeleteOptions, StatusError> {
         if self.body.is_empty() {
             return Ok(DeleteOptions::default());
@@ -119,7 +118,7 @@ impl Call {
         })
     }
 
-    /// Makes the write that it is, as the store lets it.
+    /// Runs `write` under the lock of the store, with the parameters of this request.
     pub(super) fn writing<T>(&self, shared: &Shared, write: impl FnOnce(Write<'_>) -> T) -> T {
         let now = shared.clock.now();
         let at = shared.clock.instant();

@@ -1,4 +1,4 @@
-//! The server's time: a wall clock given by the test, and tokio's (possibly paused) timers.
+//! The server's time: a wall clock supplied by the test, and tokio's (possibly paused) timers.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ pub(super) struct Clock {
     wrong: Arc<Mutex<Wrong>>,
 }
 
-/// By how much it is off.
+/// Errors of the clock.
 #[derive(Clone, Copy, Default)]
 struct Wrong {
     wall: SignedDuration,
-    /// On top of that, in the `Date` header.
+    /// Added to `wall` in the `Date` header.
     date: SignedDuration,
 }
 
@@ -49,12 +49,12 @@ impl Clock {
         self.wall(|wrong| wrong.wall)
     }
 
-    /// Sets it wrong by `offset`.
+    /// Sets the clock wrong by `offset`.
     pub(super) fn offset(&self, offset: SignedDuration) {
         self.wrong.lock().wall = offset;
     }
 
-    /// Sets the `Date` header wrong by `offset`.
+    /// Sets the `Date` header wrong by `offset`, in addition.
     pub(super) fn offset_date(&self, offset: SignedDuration) {
         self.wrong.lock().date = offset;
     }
@@ -64,12 +64,12 @@ impl Clock {
         (self.wall)().saturating_add(offset).unwrap_or(Timestamp::MAX)
     }
 
-    /// Wall time as `metav1.Time` has it, e.g. `2026-01-01T00:00:00Z`.
+    /// Wall time in the form of `metav1.Time`, e.g. `2026-01-01T00:00:00Z`.
     pub(super) fn now(&self) -> String {
         rfc3339(self.timestamp())
     }
 
-    /// Wall time as the `Date` header has it.
+    /// Wall time in the form of the `Date` header.
     pub(super) fn date(&self) -> String {
         self.wall(|wrong| wrong.wall.saturating_add(wrong.date))
             .strftime("%a, %d %b %Y %H:%M:%S GMT")
@@ -77,7 +77,7 @@ impl Clock {
     }
 }
 
-/// A time as `metav1.Time` has it.
+/// A time in the form of `metav1.Time`.
 pub(super) fn rfc3339(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }

@@ -1,8 +1,8 @@
-//! Whether clients can reach the server, and what became of the connections they had.
+//! Reachability of the server, and the state of open connections.
 
 use std::io;
 
-/// Counts what happened to open connections; a watch compares it with what it was when it opened.
+/// Counts how often open connections were closed or cut; a watch compares the counts with those at its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Connections {
     pub(super) down: bool,
@@ -10,11 +10,11 @@ pub(super) struct Connections {
     broken: u64,
 }
 
-/// What became of a connection since it was opened.
+/// The state of a connection since it was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Since {
     Open,
-    /// The server ended it in good order.
+    /// The server ended the connection in good order.
     Closed,
     /// It was cut.
     Broken,

@@ -23,11 +23,11 @@ impl Shared {
         })
     }
 
-    /// Deletes what a list with the same query shows, and answers with that list.
+    /// Deletes the objects that a list with the same query shows, and answers with that list.
     pub(super) fn delete_collection(&self, call: &Call) -> Result<Response<Body>, StatusError> {
         let mut list = ListOptions::parse(call.resource, &call.query, false)?;
         if list.limit == 0 {
-            // It is read in pages, and those show the version that is asked for and no later one.
+            // kube-apiserver reads the collection in pages, and these show exactly the version asked for.
             list.limit = usize::MAX;
         }
         let options = call.delete_options()?;
@@ -62,7 +62,7 @@ impl Write<'_> {
     }
 }
 
-/// Says which object is gone.
+/// The `Status` for a deleted object.
 fn success(call: &Call, last: &Stored) -> Response<Body> {
     let mut details = json!({
         "name": call.request.name,

@@ -1,4 +1,4 @@
-//! In which of its encodings the server answers: what `Accept` says.
+//! The encoding of an answer, negotiated by `Accept`.
 
 use bytes::Bytes;
 use http::{HeaderMap, header};
@@ -9,22 +9,22 @@ use super::protobuf;
 const JSON: &str = "application/json";
 const ONLY_METADATA: [&str; 2] = ["PartialObjectMetadata", "PartialObjectMetadataList"];
 
-/// How an answer is written.
+/// The encoding of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encoding {
     Json,
     Protobuf,
 }
 
-/// What a client takes.
+/// The `Accept` header of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Accept<'a> {
     header: &'a str,
-    /// Whether the server writes protobuf.
+    /// True if the server writes protobuf.
     protobuf: bool,
 }
 
-/// One of the forms that a client takes.
+/// One form in `Accept`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Clause {
     pub(super) encoding: Encoding,
@@ -32,17 +32,16 @@ pub(super) struct Clause {
     weight: f32,
 }
 
-/// What is to be shown of an object.
+/// The part of an object that an answer shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     Whole,
     Metadata,
-    /// Nothing that the server knows.
+    /// A form that the server does not know.
     Unknown,
 }
 
 impl Encoding {
-    /// The media type of an answer.
     pub(super) fn media(self) -> &'static str {
         match self {
             Self::Json => JSON,
@@ -50,7 +49,7 @@ impl Encoding {
         }
     }
 
-    /// The media type of a watch.
+    /// The media type of a watch's body.
     pub(super) fn media_of_watch(self) -> &'static str {
         match self {
             Self::Json => JSON,
@@ -58,7 +57,7 @@ impl Encoding {
         }
     }
 
-    /// An object that the server makes for its answer, such as a `Status`.
+    /// Encodes an object made for the answer, such as a `Status`.
     pub(super) fn document(self, object: &Value) -> Bytes {
         let in_protobuf = match self {
             Self::Json => None,
@@ -67,7 +66,7 @@ impl Encoding {
         in_protobuf.unwrap_or_else(|| object.to_string().into())
     }
 
-    /// An event of a watch about such an object.
+    /// Encodes a watch event about such an object.
     pub(super) fn event(self, kind: &str, object: &Value) -> Bytes {
         match self {
             Self::Json => format!("{{\"type\":\"{kind}\",\"object\":{object}}}\n").into(),
@@ -77,7 +76,7 @@ impl Encoding {
 }
 
 impl<'a> Accept<'a> {
-    /// What a request says, to a server that writes protobuf or does not.
+    /// The header of a request; `protobuf` says whether the server writes protobuf.
     pub(super) fn of(headers: &'a HeaderMap, protobuf: bool) -> Self {
         let header = headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
         Self {
@@ -86,7 +85,7 @@ impl<'a> Accept<'a> {
         }
     }
 
-    /// What can be had of it, the best first.
+    /// The forms in encodings that the server writes, the preferred one first.
     pub(super) fn clauses(self) -> Vec<Clause> {
         let clauses = self.header.split(',').filter_map(Clause::parse);
         let mut clauses: Vec<Clause> = clauses
@@ -96,7 +95,7 @@ impl<'a> Accept<'a> {
         clauses
     }
 
-    /// How a refusal is written, which nobody can ask to be anything but whole.
+    /// The encoding of a refusal, which is always a whole object.
     pub(super) fn of_refusals(self) -> Encoding {
         let clauses = self.clauses();
         let whole = clauses.iter().find(|clause| clause.shape == Shape::Whole);

@@ -1,14 +1,13 @@
-//! JSON patch (RFC 6902), as lenient as the library that kube-apiserver uses: `test` takes a missing field
-//! for null, `replace` adds one, `copy` copies null from nowhere.
+//! JSON patch (RFC 6902), as lenient as kube-apiserver's library: to `test` a missing field is null, `replace` adds a
+//! missing field, and `copy` from a missing field copies null.
 
 use serde_json::{Map, Value};
 
 use super::failure::StatusError;
 
-/// An operation that cannot be done. Which one and why is not told, as upstream does not.
+/// An operation that cannot be applied. Like upstream, the answer does not say which one or why.
 struct Refused;
 
-/// Applies the operations of `patch` in their order.
 pub(super) fn json_patch(target: &mut Value, patch: &[Value]) -> Result<(), StatusError> {
     for operation in patch {
         apply(target, operation).map_err(|Refused| StatusError::unprocessable())?;
@@ -37,7 +36,7 @@ fn apply(target: &mut Value, operation: &Value) -> Result<(), Refused> {
     }
 }
 
-/// The object or list that `path` ends in, and the last part of the path.
+/// The object or list that holds the end of `path`, and the last part of the path.
 fn parent<'a>(target: &'a mut Value, path: &str) -> Result<(&'a mut Value, String), Refused> {
     let (above, last) = path.rsplit_once('/').ok_or(Refused)?;
     let parent = target.pointer_mut(above).ok_or(Refused)?;
@@ -87,7 +86,7 @@ fn remove(target: &mut Value, path: &str) -> Result<Value, Refused> {
     }
 }
 
-/// The value at `path`; null for a field that its object does not have.
+/// The value at `path`; null if its object lacks the field.
 fn read(target: &mut Value, path: &str) -> Result<Value, Refused> {
     match parent(target, path)? {
         (Value::Object(fields), last) => Ok(field(fields, &last)),

@@ -1,10 +1,10 @@
-//! `metav1.LabelSelector`, the form of selectors in objects, as text: the form of selectors in queries.
+//! `metav1.LabelSelector` of an object, converted to the text form that queries use.
 
 use serde_json::Value;
 
 use super::object::{items, text};
 
-/// The selector as text; none if it selects nothing because it is absent or wrong. The empty text selects
+/// The selector as text; `None` if it selects nothing because it is absent or invalid. The empty text selects
 /// everything.
 pub(super) fn to_text(selector: &Value) -> Option<String> {
     let fields = selector.as_object()?;
@@ -38,7 +38,7 @@ pub(super) fn to_text(selector: &Value) -> Option<String> {
     Some(joined(terms))
 }
 
-/// A map of labels as a selector.
+/// A map of labels as a selector, in text form.
 pub(super) fn of_labels(labels: &Value) -> String {
     let terms = labels.as_object().into_iter().flatten();
     joined(
@@ -53,7 +53,7 @@ pub(super) fn of_labels(labels: &Value) -> String {
     )
 }
 
-/// In the order of the keys.
+/// Joins the terms in the order of their keys.
 fn joined(mut terms: Vec<(&str, String)>) -> String {
     terms.sort_by_key(|(key, _)| *key);
     let terms: Vec<String> = terms.into_iter().map(|(_, term)| term).collect();

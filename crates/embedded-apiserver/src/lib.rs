@@ -295,3 +295,8 @@ impl Server {
         self.shared.write(Store::compact);
     }
 }
+
+/// The README's example is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -17,7 +17,7 @@ use super::schema::Message;
 use super::store::{Store, Stored};
 use super::view::View;
 
-/// Size from which the items of a list become one frame of its body.
+/// Bytes of items after which a frame of the body is sent.
 const FRAME: usize = 64 * 1024;
 
 /// One page of a list.
@@ -29,7 +29,7 @@ pub(super) struct Page {
     remaining: Option<usize>,
 }
 
-/// The version that a list has to wait for: it is not served an older state.
+/// The version that the store must have reached before the list is read.
 pub(super) fn awaited_version(options: &ListOptions) -> u64 {
     match &options.resume {
         Some(resume) => resume.version.unwrap_or_default(),
@@ -38,8 +38,7 @@ pub(super) fn awaited_version(options: &ListOptions) -> u64 {
 }
 
 impl Page {
-    /// Reads a page. `prefix` is that of the keys in the namespace; `latest` is the version that is shown to
-    /// those who do not ask for one.
+    /// Reads a page. `prefix` is that of the namespace's keys; a list that asks for no exact version shows `latest`.
     pub(super) fn read(
         store: &Store,
         resource: &'static Resource,
@@ -49,7 +48,7 @@ impl Page {
         latest: u64,
     ) -> Result<Self, StatusError> {
         let version = exact_version(options).unwrap_or(latest);
-        // Version 0 is answered from a cache, which does not page.
+        // kube-apiserver answers version 0 from a cache that does not page.
         let limit = if options.limit == 0 || options.version == Some(0) {
             usize::MAX
         } else {
@@ -68,7 +67,7 @@ impl Page {
                 continue;
             }
             beyond += 1;
-            // Only an unfiltered list says how much is left.
+            // The rest of a filtered list is not counted.
             if !options.selects_everything() {
                 break;
             }
@@ -85,7 +84,6 @@ impl Page {
         })
     }
 
-    /// The answer, frame by frame.
     pub(super) fn into_answer(self, view: View) -> Response<Body> {
         let metadata = self.metadata(view);
         let frames = match view.protobuf() {
@@ -131,7 +129,7 @@ fn in_json(items: Vec<Stored>, view: View, metadata: &Value) -> impl Stream<Item
     stream::iter(std::iter::once(head).chain(frames).chain(std::iter::once(end)))
 }
 
-/// All of it is written first: the head says how long it is.
+/// Encodes all items before the first is sent: their total length comes first.
 fn in_protobuf(
     items: &[Stored],
     view: View,
@@ -152,7 +150,7 @@ fn in_protobuf(
     stream::iter(pieces.into_iter().filter(|piece| !piece.is_empty()))
 }
 
-/// The one version that a list must show, if it must.
+/// The only version that the list may show; `None` if any newer one will do.
 fn exact_version(options: &ListOptions) -> Option<u64> {
     if let Some(resume) = &options.resume {
         return resume.version;

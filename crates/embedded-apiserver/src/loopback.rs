@@ -1,4 +1,4 @@
-//! The door for other processes: HTTP/1.1 on loopback.
+//! The transport for other processes: HTTP/1.1 on loopback.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,23 +18,23 @@ use super::connections::Since;
 use super::shared::Shared;
 use super::transport::Transport;
 
-/// How long to wait after the system refused a connection or a socket: it may be out of file descriptors.
+/// Wait after the system refused a connection or a socket, for example because file descriptors ran out.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// How many connections may wait to be accepted.
+/// Limit for connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// A server that listens; dropping it closes the socket and cuts its connections.
+/// A listening server; dropping it closes the socket and cuts its connections.
 ///
-/// While the server is down connections are refused; those that it had are cut, idle ones too. So is the
-/// connection of a request that is to fail.
+/// While the server is down, it refuses connections; going down cuts the existing ones, including idle ones. A fault
+/// that breaks a request cuts its connection.
 ///
-/// Paused time does not go with sockets: tokio's clock runs ahead while bytes are in the kernel.
+/// Paused time does not work with sockets: tokio's clock runs ahead while bytes are in the kernel.
 #[derive(Debug)]
 pub struct Loopback {
     address: SocketAddr,
     serving: JoinHandle<()>,
-    /// Keeps the port while nobody listens.
+    /// Keeps the port while nothing listens on it.
     _reserved: TcpSocket,
 }
 
@@ -57,20 +57,19 @@ impl Loopback {
         format!("http://{}", self.address)
     }
 
-    /// A kubeconfig that leads here, as JSON, which is YAML too. Its user is anonymous.
+    /// A kubeconfig for this server, in JSON, which is also YAML. Its user is anonymous.
     pub fn kubeconfig(&self) -> Value {
         self.config("anonymous", &json!({}))
     }
 
     /// A kubeconfig for the holder of `token`.
     ///
-    /// kube sends it; kubectl and client-go keep tokens to themselves where there is no TLS, and stay
-    /// anonymous.
+    /// kube sends the token. kubectl and client-go send no token without TLS and stay anonymous.
     pub fn kubeconfig_for(&self, token: &str) -> Value {
         self.config("holder", &json!({ "token": token }))
     }
 
-    /// Writes [`Self::kubeconfig`] to a file.
+    /// Writes [`Self::kubeconfig`] to the file `path`.
     pub fn kubeconfig_file(&self, path: &Path) -> io::Result<()> {
         std::fs::write(path, self.kubeconfig().to_string())
     }
@@ -93,7 +92,7 @@ impl Drop for Loopback {
     }
 }
 
-/// A socket that shares its address with others of this process.
+/// A socket whose address other sockets of this process can share.
 fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
     let socket = TcpSocket::new_v4()?;
     socket.set_reuseport(true)?;
@@ -101,7 +100,7 @@ fn bind(address: SocketAddr) -> io::Result<TcpSocket> {
     Ok(socket)
 }
 
-/// Serves connections until it is dropped; listens while the server is up.
+/// Serves connections until the future is dropped; listens while the server is up.
 async fn serve(mut listener: TcpListener, address: SocketAddr, shared: Arc<Shared>) {
     loop {
         accept(listener, &shared).await;
@@ -115,7 +114,7 @@ async fn serve(mut listener: TcpListener, address: SocketAddr, shared: Arc<Share
     }
 }
 
-/// Accepts and serves connections until the server goes down, which cuts them.
+/// Accepts and serves connections until the server goes down, then cuts them.
 async fn accept(listener: TcpListener, shared: &Arc<Shared>) {
     let opened = shared.connections.get();
     let mut serving = JoinSet::new();
@@ -139,9 +138,9 @@ async fn next(listener: &TcpListener) -> TcpStream {
     }
 }
 
-/// Serves one connection until either side ends it; how it ended shows at the other end.
+/// Serves one connection until either side ends it; an error shows at the client.
 async fn connection(stream: TcpStream, shared: Arc<Shared>) {
-    // An event of a watch is small and must not wait for the acknowledgement of the one before.
+    // Send small watch events at once, without waiting for the acknowledgement of the previous one.
     if stream.set_nodelay(true).is_ok() {
         let service = TowerToHyperService::new(Transport::from_outside(shared));
         let serving = http1::Builder::new().serve_connection(TokioIo::new(stream), service);

@@ -10,7 +10,7 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const ELEMENT_ORDER: &str = "$setElementOrder/";
 const DELETE_FROM_LIST: &str = "$deleteFromPrimitiveList/";
 
-/// Applies a JSON merge patch: objects merge, null removes, everything else replaces.
+/// Applies a JSON merge patch: objects are merged, null removes, any other value replaces.
 pub(super) fn merge_patch(target: &mut Value, patch: Value) {
     let Value::Object(patch) = patch else {
         *target = patch;
@@ -30,7 +30,7 @@ pub(super) fn merge_patch(target: &mut Value, patch: Value) {
     }
 }
 
-/// Applies a strategic merge patch to an object, or to a part of one, that `schema` describes.
+/// Applies a strategic merge patch to an object or part of one; `schema` is its type.
 pub(super) fn strategic_merge_patch(
     schema: Schema,
     target: &mut Map<String, Value>,
@@ -80,7 +80,7 @@ pub(super) fn strategic_merge_patch(
     Ok(())
 }
 
-/// Merges the list under `key` and gives its items the order that the patch asks for.
+/// Merges the list under `key`, and orders its items as the patch demands.
 fn merge_ordered(
     schema: Schema,
     target: &mut Map<String, Value>,
@@ -134,7 +134,7 @@ fn merge_list(
     Ok(())
 }
 
-/// Merges items with the same key, and returns the items of the patch without its directives.
+/// Merges items by key. Returns the patch's items without directives.
 fn merge_keyed(
     schema: Schema,
     key: &str,
@@ -170,7 +170,7 @@ fn merge_keyed(
     Ok(items)
 }
 
-/// The API server's refusal of a malformed strategic merge patch: 500 without a reason.
+/// A refusal of a malformed strategic merge patch: 500 without a reason, like kube-apiserver's.
 fn refuse(message: String) -> StatusError {
     StatusError::new(500, "", message)
 }
@@ -187,7 +187,7 @@ fn retain_keys(
 ) -> Result<(), StatusError> {
     let kept = kept.as_array().map(Vec::as_slice).unwrap_or_default();
     let is_kept = |key: &String| kept.iter().any(|kept| kept.as_str() == Some(key));
-    // Whatever the patch sets must be among them.
+    // The list must contain every field that the patch sets.
     if kept.is_empty() || patch.iter().any(|(key, value)| !value.is_null() && !is_kept(key)) {
         return Err(StatusError::bad_request("invalid patch format of retainKeys"));
     }
@@ -209,7 +209,7 @@ fn take_prefixed(patch: &mut Map<String, Value>, prefix: &str) -> Vec<(String, V
         .collect()
 }
 
-/// A value that is new to the object: nulls and directives do not become part of it.
+/// Prepares a value that is new to the object: drops nulls and directives.
 fn without_directives(value: Value) -> Option<Value> {
     match value {
         Value::Object(fields) => {
@@ -242,8 +242,8 @@ fn is_directive(key: &str) -> bool {
         || key.starts_with(DELETE_FROM_LIST)
 }
 
-/// Puts the items that `order` names into that order; the others keep the order of `before` and stand
-/// as early as they did there.
+/// Sorts the items named in `order` into that order. The other items keep their order and stay as far in front as they
+/// were in `before`.
 fn sort_as_asked<'v, K>(merged: &mut Vec<Value>, order: &'v [Value], before: &'v [Value], key: K)
 where
     K: for<'a> Fn(&'a Value) -> Option<&'a Value>,
@@ -269,7 +269,7 @@ where
     merged.extend(asked);
 }
 
-/// The type of a field; anything goes for one that is not known.
+/// The schema of a field; an unknown field may hold anything.
 fn below(schema: Schema, field: &str) -> Schema {
     schema.field(field).unwrap_or_else(Schema::any)
 }

@@ -1,13 +1,13 @@
-//! Small questions to an object as JSON.
+//! Access to the parts of an object in JSON.
 
 use serde_json::{Map, Value, json};
 
-/// A text field, empty when it is absent.
+/// A text field; empty if absent.
 pub(super) fn text<'a>(object: &'a Value, field: &str) -> &'a str {
     object.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What Go's decoder calls a value.
+/// The name of the value's type in errors of Go's decoder.
 pub(super) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -19,14 +19,13 @@ pub(super) fn json_type(value: &Value) -> &'static str {
     }
 }
 
-/// Takes a field out.
 pub(super) fn remove(object: &mut Value, field: &str) {
     if let Some(object) = object.as_object_mut() {
         object.remove(field);
     }
 }
 
-/// Gives a field the value that it has in `old`.
+/// Sets a field to its value in `old`, or removes it if `old` lacks it.
 pub(super) fn keep(object: &mut Map<String, Value>, old: &Value, field: &str) {
     match old.get(field) {
         Some(value) => object.insert(field.to_owned(), value.clone()),
@@ -34,7 +33,7 @@ pub(super) fn keep(object: &mut Map<String, Value>, old: &Value, field: &str) {
     };
 }
 
-/// Gives all fields but these the values that they have in `old`.
+/// Sets all fields except `changeable` to their values in `old`.
 pub(super) fn keep_all_but(object: &mut Map<String, Value>, old: &Value, changeable: &[&str]) {
     object.retain(|field, _| changeable.contains(&field.as_str()));
     for (field, value) in old.as_object().into_iter().flatten() {
@@ -44,7 +43,6 @@ pub(super) fn keep_all_but(object: &mut Map<String, Value>, old: &Value, changea
     }
 }
 
-/// The finalizers of an object.
 pub(super) fn finalizers(object: &Value) -> &[Value] {
     object["metadata"]["finalizers"]
         .as_array()
@@ -52,7 +50,7 @@ pub(super) fn finalizers(object: &Value) -> &[Value] {
         .unwrap_or_default()
 }
 
-/// Whether objects differ in more than these top-level fields.
+/// True if the objects differ in a top-level field other than `ignored`.
 pub(super) fn differs_beside(ignored: &[&str], old: &Value, new: &Value) -> bool {
     let rest = |object: &Value| -> Map<String, Value> {
         object
@@ -71,7 +69,7 @@ pub(super) fn at<'a>(object: &'a Value, path: &str) -> Option<&'a Value> {
     path.split('.').try_fold(object, |value, field| value.get(field))
 }
 
-/// Sets the value at a path of fields joined by dots; false where something else than an object is in the way.
+/// Sets the value at a path of fields joined by dots; false if the path leads through something that is not an object.
 pub(super) fn set_at(object: &mut Value, path: &str, value: Value) -> bool {
     let mut target = object;
     for field in path.split('.') {
@@ -95,15 +93,15 @@ pub(super) fn items<'a>(object: &'a Value, path: &str) -> &'a [Value] {
         .unwrap_or_default()
 }
 
-/// The uid of the n-th object.
+/// The uid of the object number `identity`.
 pub(super) fn uid(identity: u64) -> String {
     format!("00000000-0000-4000-8000-{identity:012x}")
 }
 
-/// Five characters from the alphabet that Kubernetes generates names from; the same on every run.
+/// A suffix for generated names: five characters of Kubernetes' alphabet, the same on every run.
 pub(super) fn suffix(identity: u64) -> String {
     const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
-    // The finalizer of SplitMix64 spreads neighbouring numbers.
+    // The last step of SplitMix64 makes the suffixes of consecutive numbers differ.
     let mut mixed = identity.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     mixed ^= mixed >> 27;

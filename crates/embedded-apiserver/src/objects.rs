@@ -1,4 +1,4 @@
-//! Objects past the doors: what a test writes and reads without a request.
+//! Direct access of a test to objects, without requests.
 
 use serde_json::Value;
 
@@ -10,18 +10,18 @@ use super::write::deletion::DeleteOptions;
 use super::write::{self, Origin, Write};
 use super::{Server, seed};
 
-/// The field manager of writes that a test makes directly.
+/// Field manager of a test's direct writes.
 const TEST_MANAGER: &str = "test";
 
-/// Objects, past the doors. Writes count as those of a client named `test`; they are not recorded.
+/// Direct access to objects, bypassing the transports. The field manager of writes is `test`; they are not recorded.
 impl Server {
-    /// The version of the last write.
+    /// The resourceVersion of the last write.
     pub fn version(&self) -> u64 {
         self.shared.store.lock().version()
     }
 
-    /// Creates an object, status included. `object` has `kind` and `apiVersion`; the namespace is
-    /// `default` unless it says otherwise, and created if it is missing.
+    /// Creates an object, including its status. `object` needs `kind` and `apiVersion`; the default namespace is
+    /// `default`, and a missing namespace is created.
     pub fn insert(&self, object: Value) -> Result<Value, StatusError> {
         let resource = self.resource_of(&object)?;
         let namespace = object["metadata"]["namespace"]
@@ -32,21 +32,21 @@ impl Server {
         Ok(write::served(resource, &stored))
     }
 
-    /// Reads an object; `namespace` is ignored where there is none.
+    /// Reads an object; `None` if it does not exist. `namespace` is ignored for cluster-scoped resources.
     pub fn get(&self, resource: &'static Resource, namespace: &str, name: &str) -> Option<Value> {
         let store = self.shared.store.lock();
         let stored = store.get(resource, &write::key(resource, namespace, name))?;
         Some(write::served(resource, stored))
     }
 
-    /// All objects of a resource, in order of namespace and name.
+    /// All objects of a resource, sorted by namespace and name.
     pub fn list(&self, resource: &'static Resource) -> Vec<Value> {
         let store = self.shared.store.lock();
         let all = store.all(resource, "");
         all.map(|(_, stored)| write::served(resource, stored)).collect()
     }
 
-    /// Changes an object, status included, whatever its version.
+    /// Changes an object, including its status, whatever its version.
     pub fn edit(
         &self,
         resource: &'static Resource,
@@ -62,8 +62,9 @@ impl Server {
         Ok(write::served(resource, &stored))
     }
 
-    /// Changes an object into what its type cannot hold, as only a defect of a server or of its storage could. In
-    /// protobuf a field that does not fit is in a format that none of Kubernetes has: who reads it refuses the object.
+    /// Changes an object without validation, so that its type cannot hold it, as after a bug in a server or its
+    /// storage. In protobuf, such a field has a wire format that no field of Kubernetes has, so readers refuse the
+    /// object.
     pub fn spoil(
         &self,
         resource: &'static Resource,
@@ -85,8 +86,8 @@ impl Server {
         Ok(())
     }
 
-    /// Deletes an object with grace 0 and without thought of its dependents; one with finalizers stays
-    /// until they are gone.
+    /// Deletes an object with grace period 0 and without its dependents; an object with finalizers stays until they are
+    /// removed.
     pub fn delete(
         &self,
         resource: &'static Resource,
@@ -99,7 +100,7 @@ impl Server {
         Ok(())
     }
 
-    /// Adds the nodes `node-1` to `node-<count>`, ready, about 5 KB of JSON each.
+    /// Adds the ready nodes `node-1` to `node-<count>`, about 5 KB of JSON each.
     pub fn seed_nodes(&self, count: usize) {
         let (now, at) = (self.shared.clock.now(), self.shared.clock.instant());
         let nodes = seed::Nodes::new();
@@ -114,9 +115,8 @@ impl Server {
         });
     }
 
-    /// Adds `count` running pods, about 11 KB of JSON each, spread evenly over the nodes that
-    /// [`Self::seed_nodes`] made and over the namespaces `seed-0` to `seed-49`, twenty to a ReplicaSet.
-    /// 150,000 of them take 2 GB of memory and a few seconds.
+    /// Adds `count` running pods, about 11 KB of JSON each, spread evenly over the existing nodes and over the
+    /// namespaces `seed-0` to `seed-49`, twenty per ReplicaSet. 150,000 pods take 2 GB of memory and a few seconds.
     pub fn seed_pods(&self, count: usize) {
         let (now, at) = (self.shared.clock.now(), self.shared.clock.instant());
         self.shared.write(|store| {

@@ -1,4 +1,4 @@
-//! Query parameters of lists, watches and gets, and which of them go together.
+//! Query parameters of lists, watches and gets, and their allowed combinations.
 
 use std::num::{IntErrorKind, ParseIntError};
 use std::time::Duration;
@@ -13,14 +13,13 @@ use super::selector::{FieldSelector, LabelSelector};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Parameters(Vec<(String, String)>);
 
-/// Options of a list or a watch.
 #[derive(Clone, Debug)]
 pub(super) struct ListOptions {
     pub(super) labels: LabelSelector,
     pub(super) fields: FieldSelector,
     pub(super) limit: usize,
     pub(super) resume: Option<Continue>,
-    /// None when the client leaves it to the server.
+    /// `None` if the client leaves the version to the server.
     pub(super) version: Option<u64>,
     pub(super) version_match: Option<VersionMatch>,
     pub(super) bookmarks: bool,
@@ -28,19 +27,19 @@ pub(super) struct ListOptions {
     pub(super) timeout: Option<Duration>,
 }
 
-/// How a list treats its `resourceVersion`.
+/// The meaning of a list's `resourceVersion`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum VersionMatch {
     Exact,
     NotOlderThan,
 }
 
-/// Where a paged list goes on.
+/// A decoded `continue` token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Continue {
-    /// The version of the first page; none to go on at the latest.
+    /// Version of the first page; `None` continues at the latest version.
     pub(super) version: Option<u64>,
-    /// The last key of the page before.
+    /// Last key of the previous page.
     pub(super) after: String,
 }
 
@@ -49,7 +48,7 @@ impl Parameters {
         Query::try_from_uri(uri).map_or_else(|_| Self::default(), |Query(pairs)| Self(pairs))
     }
 
-    /// The value of a parameter, empty when it is absent.
+    /// The value of a parameter; empty if absent.
     pub(super) fn get(&self, name: &str) -> &str {
         self.0
             .iter()
@@ -57,7 +56,7 @@ impl Parameters {
             .map_or("", |(_, value)| value)
     }
 
-    /// Whether a flag is given with any value but `false` and `0`.
+    /// True if a flag is set to anything but `false` and `0`.
     pub(super) fn flag(&self, name: &str) -> bool {
         let value = self.get(name);
         self.has(name) && value != "0" && !value.eq_ignore_ascii_case("false")
@@ -102,7 +101,7 @@ impl ListOptions {
         let at_least_zero = |number: Option<i64>| number.and_then(|number| u64::try_from(number).ok());
         let limit = at_least_zero(query.number("limit")?).unwrap_or_default();
         let timeout = at_least_zero(query.number("timeoutSeconds")?).filter(|seconds| *seconds > 0);
-        // A watch from no particular version starts with what there is, and says so like a streaming list.
+        // A watch without a version starts with the existing objects, as a streaming list does.
         let from_anywhere = watch && version.is_none_or(|version| version == 0);
         let initial_events = if query.has("sendInitialEvents") {
             query.flag("sendInitialEvents")
@@ -122,13 +121,13 @@ impl ListOptions {
         })
     }
 
-    /// Whether selectors leave anything out.
+    /// True if the selectors exclude nothing.
     pub(super) fn selects_everything(&self) -> bool {
         self.labels.is_everything() && self.fields.is_everything()
     }
 }
 
-/// The version that a get asks for at least.
+/// The minimum version that a get asks for.
 pub(super) fn version_of_get(query: &Parameters) -> Result<Option<u64>, StatusError> {
     version(query.get("resourceVersion"), true)
 }
@@ -165,7 +164,7 @@ fn version(text: &str, single: bool) -> Result<Option<u64>, StatusError> {
         let message = format!(
             "resourceVersion: Invalid value: \"{text}\": strconv.ParseUint: parsing \"{text}\": invalid syntax"
         );
-        // Lists answer 400, gets and watches 500.
+        // kube-apiserver answers lists with 400, gets and watches with 500.
         if single {
             StatusError::new(500, "", message)
         } else {

@@ -1,20 +1,19 @@
-//! The forms of patches.
+//! The types of patches.
 
 use serde_json::Value;
 
 use super::failure::StatusError;
 use super::object::json_type;
 
-/// A patch and how it is to be read.
+/// A patch and its type.
 #[derive(Debug)]
 pub(super) struct Patch {
     pub(super) kind: PatchKind,
     pub(super) content: Value,
-    /// Whether an apply takes what others own.
+    /// True if an apply takes fields from other managers.
     pub(super) force: bool,
 }
 
-/// The form of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PatchKind {
     Merge,
@@ -24,7 +23,7 @@ pub(super) enum PatchKind {
 }
 
 impl PatchKind {
-    /// The form that a media type stands for.
+    /// The type of patch for a media type.
     pub(super) fn of(media: &str) -> Option<Self> {
         Some(match media {
             "application/merge-patch+json" => Self::Merge,
@@ -35,7 +34,7 @@ impl PatchKind {
         })
     }
 
-    /// The refusal of a body that is not JSON or YAML.
+    /// Refuses a body that is not valid JSON or YAML.
     pub(super) fn unreadable(self, error: &str) -> StatusError {
         StatusError::bad_request(match self {
             Self::Merge | Self::Strategic => "invalid JSON patch".to_owned(),
@@ -44,7 +43,7 @@ impl PatchKind {
         })
     }
 
-    /// The refusal of a patch that is not an object, or a list where one is wanted.
+    /// Refuses a patch that is not an object, or a JSON patch that is not a list.
     pub(super) fn misshapen(self, patch: &Value) -> StatusError {
         let found = json_type(patch);
         let wanted = if self == Self::Json {

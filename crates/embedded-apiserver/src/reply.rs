@@ -17,17 +17,17 @@ use super::failure::StatusError;
 /// Body of an answer.
 pub type Body = UnsyncBoxBody<Bytes, io::Error>;
 
-/// An answer with an object that is already encoded, in one piece.
+/// An answer of one piece that is already encoded.
 pub(super) fn answer(code: StatusCode, encoding: Encoding, body: Bytes) -> Response<Body> {
     respond(code, encoding.media(), whole(body))
 }
 
-/// An answer with an object that is made for it.
+/// An answer with an object made for it.
 pub(super) fn document(code: StatusCode, encoding: Encoding, object: &Value) -> Response<Body> {
     answer(code, encoding, encoding.document(object))
 }
 
-/// An answer of this media type, frame by frame.
+/// An answer of this media type, sent frame by frame.
 pub(super) fn streamed(
     media: &'static str,
     frames: impl Stream<Item = io::Result<Bytes>> + Send + 'static,
@@ -36,7 +36,7 @@ pub(super) fn streamed(
     respond(StatusCode::OK, media, body.boxed_unsync())
 }
 
-/// A refusal, with `Retry-After` if it asks the client to wait.
+/// A refusal, with `Retry-After` if the client must wait.
 pub(super) fn refused(failure: &StatusError, encoding: Encoding) -> Response<Body> {
     let code = StatusCode::from_u16(failure.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = document(code, encoding, &failure.to_status());

@@ -1,4 +1,4 @@
-//! `/scale`: the number of replicas of any kind that has one, as an `autoscaling/v1` Scale. It is only read.
+//! `/scale` (read only): the replicas of an object as an `autoscaling/v1` Scale.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::resource::{Resource, Scale, Selector};
 const KIND: &str = "Scale";
 const API_VERSION: &str = "autoscaling/v1";
 
-/// What the kinds with a `/scale` take for an absent number of replicas.
+/// The number of replicas if the field is absent.
 const DEFAULT_REPLICAS: i64 = 1;
 
 /// The scale of an object.

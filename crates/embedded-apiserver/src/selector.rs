@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::failure::StatusError;
 use super::resource::Resource;
 
-/// A parsed label selector; the empty one selects everything.
+/// A parsed label selector; an empty one selects everything.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct LabelSelector {
     requirements: Vec<LabelRequirement>,
@@ -27,7 +27,7 @@ enum LabelTest {
     DoesNotExist,
 }
 
-/// A parsed field selector; the empty one selects everything.
+/// A parsed field selector; an empty one selects everything.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct FieldSelector {
     terms: Vec<FieldTerm>,
@@ -42,7 +42,7 @@ struct FieldTerm {
 }
 
 impl LabelSelector {
-    /// Parses `a=b,c in (d,e),!f` and the like; the messages are apimachinery's.
+    /// Parses e.g. `a=b,c in (d,e),!f`; error messages are those of apimachinery.
     pub(super) fn parse(text: &str) -> Result<Self, StatusError> {
         let mut parser = Parser { rest: text };
         let mut requirements = Vec::new();
@@ -103,7 +103,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// The next token, empty at the end.
+    /// The next token; empty at the end.
     fn peek(&self) -> &'a str {
         let rest = self.rest.trim_start();
         let symbols = ["==", "!=", "!", "(", ")", ",", "=", ">", "<"];
@@ -169,7 +169,7 @@ impl<'a> Parser<'a> {
         }
         let mut values = Vec::new();
         loop {
-            // An empty place, as in `()` and `(a,)`, is the empty value.
+            // A missing word, as in `()` and `(a,)`, is the empty value.
             if matches!(self.peek(), "," | ")") {
                 values.push(String::new());
             } else {
@@ -199,7 +199,7 @@ fn is_word(token: &str) -> bool {
 }
 
 impl FieldSelector {
-    /// Parses `a.b=c,d!=e` over the fields that `resource` can be selected by.
+    /// Parses e.g. `a.b=c,d!=e`; the fields must be selectable for `resource`.
     pub(super) fn parse(resource: &Resource, text: &str) -> Result<Self, StatusError> {
         let mut terms = Vec::new();
         for term in text.split(',').filter(|term| !term.is_empty()) {
@@ -228,7 +228,7 @@ impl FieldSelector {
         self.terms.is_empty()
     }
 
-    /// Whether the object, in the form of the resource that the selector was parsed for, is selected.
+    /// True if the object is selected. The object must be in the form of the selector's resource.
     pub(super) fn matches(&self, object: &Value) -> bool {
         self.terms.iter().all(|term| {
             let found = term
@@ -247,12 +247,12 @@ impl FieldSelector {
     }
 }
 
-/// What stands for the field where an object lacks it; none where the kind does not offer the field.
+/// The value used if an object lacks the field; `None` if the kind cannot be selected by it.
 fn absent_value(resource: &Resource, path: &str) -> Option<&'static str> {
     let offered = resource.fields.iter().find(|(field, _)| *field == path);
     match path {
         "metadata.name" => Some(""),
-        // A kind without fields of its own takes this one even where it means nothing.
+        // A kind without selectable fields of its own accepts this one even if it is cluster-scoped.
         "metadata.namespace" if resource.is_namespaced() || resource.fields.is_empty() => Some(""),
         _ => offered.map(|(_, absent)| *absent),
     }

@@ -19,13 +19,12 @@ use super::signal::Signal;
 use super::store::Store;
 use super::write::namespaces;
 
-/// Who is told of each request at the moment when it is carried out.
+/// Receives each request when it is carried out.
 #[derive(Clone)]
 pub(super) struct Observer(pub(super) Arc<Tell>);
 
 type Tell = dyn Fn(&Arc<Shared>, &RecordedRequest) + Send + Sync;
 
-/// The state of a server.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) clock: Clock,
@@ -40,13 +39,13 @@ pub(super) struct Shared {
     pub(super) connections: Signal<Connections>,
     pub(super) access: Mutex<Access>,
     pub(super) definitions: Mutex<Definitions>,
-    /// Whether it reads and writes protobuf.
+    /// True if the server reads and writes protobuf.
     pub(super) protobuf: AtomicBool,
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Who waits for the next write learns that there will be none.
+        // Tasks that wait for the next write learn that none will come.
         self.written.wake();
     }
 }
@@ -77,7 +76,7 @@ impl Shared {
         }
     }
 
-    /// Changes the store and wakes those who wait for a change.
+    /// Changes the store, and wakes the tasks that wait for a change.
     pub(super) fn write<T>(&self, change: impl FnOnce(&mut Store) -> T) -> T {
         let mut store = self.store.lock();
         let result = change(&mut store);

@@ -1,10 +1,10 @@
-//! A value that others wait for. Unlike tokio's `watch`, which wakes in a random order to spread its load, it
-//! wakes those who wait in the order in which they began to: a run is the same every time.
+//! A value that tasks can wait for. tokio's `watch` wakes waiting tasks in random order to spread load; this wakes them
+//! in the order in which they began to wait, so every run is the same.
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// A value, and those who wait for it to change.
+/// A value, and the tasks that wait for a change of it.
 #[derive(Debug, Default)]
 pub(super) struct Signal<T> {
     value: Mutex<T>,
@@ -35,12 +35,12 @@ impl<T: Copy + PartialEq> Signal<T> {
         }
     }
 
-    /// Wakes all who wait, although nothing has changed.
+    /// Wakes all waiting tasks although the value has not changed.
     pub(super) fn wake(&self) {
         self.changed.notify_waiters();
     }
 
-    /// Completes when the value is not `seen` any more, or at a call of [`Self::wake`]. Cancel safe.
+    /// Completes when the value differs from `seen`, or at a call of [`Self::wake`]. Cancel safe.
     pub(super) async fn changed_from(&self, seen: T) {
         let mut changed = std::pin::pin!(self.changed.notified());
         changed.as_mut().enable();
@@ -49,10 +49,10 @@ impl<T: Copy + PartialEq> Signal<T> {
         }
     }
 
-    /// Completes when the value is as `wanted`. Cancel safe.
+    /// Completes when `wanted` returns true for the value. Cancel safe.
     pub(super) async fn wait_for(&self, wanted: impl Fn(T) -> bool) {
         loop {
-            // Before the look, so that no change after it is missed.
+            // Registers before reading the value, so that no later change is missed.
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
             if wanted(self.get()) {

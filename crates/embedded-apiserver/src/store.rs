@@ -11,12 +11,12 @@ use tokio::time::Instant;
 
 use super::resource::Resource;
 
-/// How long history is kept, as etcd is compacted under a real API server.
+/// Age up to which history is kept, like that of etcd compacted by a real API server.
 const HISTORY: Duration = Duration::from_mins(5);
-/// History that is kept however old it is, per resource.
+/// Number of changes per resource that are kept at any age.
 const HISTORY_AT_LEAST: usize = 1024;
 
-/// A stored object: JSON without `kind` and `apiVersion`, which depend on how it is asked for.
+/// A stored object: JSON without `kind` and `apiVersion`, which depend on the request.
 #[derive(Clone, Debug)]
 pub(super) struct Stored {
     pub(super) version: u64,
@@ -29,30 +29,30 @@ pub(super) struct Change {
     pub(super) at: Instant,
     pub(super) key: Arc<str>,
     pub(super) before: Option<Stored>,
-    /// The object under the version of this write; for a deletion its last state.
+    /// The object with the version of this write; for a deletion, its last state.
     pub(super) object: Stored,
     pub(super) deleted: bool,
 }
 
-/// A version that history no longer reaches.
+/// The requested version is older than the history.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Compacted {
-    /// The oldest version that is still known.
+    /// The oldest version still known.
     pub(super) oldest: u64,
 }
 
-/// All objects of a server.
+/// The objects of a server.
 #[derive(Debug)]
 pub(super) struct Store {
     version: u64,
     created: u64,
     compacted: u64,
-    /// Events up to this version are known to nobody any more.
+    /// No watch can start before this version: its events are lost.
     eventless: u64,
     tables: BTreeMap<(&'static str, &'static str), Table>,
 }
 
-/// The objects of one resource, by `namespace/name` or `name`: the order of etcd's keys.
+/// The objects of one resource, by `namespace/name` or `name`, in the order of etcd's keys.
 #[derive(Debug, Default)]
 struct Table {
     objects: BTreeMap<Arc<str>, Stored>,
@@ -84,13 +84,13 @@ impl Store {
         self.table(resource).map_or(0, |table| table.written)
     }
 
-    /// A number that no other object has.
+    /// A number that is unique among all objects.
     pub(super) fn next_identity(&mut self) -> u64 {
         self.created += 1;
         self.created
     }
 
-    /// How many objects there are of a resource.
+    /// The number of objects of a resource.
     pub(super) fn count(&self, resource: &'static Resource) -> usize {
         self.table(resource).map_or(0, |table| table.objects.len())
     }
@@ -99,7 +99,7 @@ impl Store {
         self.table(resource)?.objects.get(key)
     }
 
-    /// The object as of `version`, which is known.
+    /// The object as of `version`, which history must reach.
     pub(super) fn get_at(&self, resource: &'static Resource, key: &str, version: u64) -> Option<&Stored> {
         let table = self.table(resource)?;
         let since = table.history.partition_point(|change| change.version <= version);
@@ -107,7 +107,7 @@ impl Store {
         next.map_or_else(|| table.objects.get(key), |change| change.before.as_ref())
     }
 
-    /// Writes `object` under `key` and gives it the next version.
+    /// Writes `object` under `key` with the next version.
     pub(super) fn put(
         &mut self,
         resource: &'static Resource,
@@ -120,7 +120,7 @@ impl Store {
         stored
     }
 
-    /// Writes what `render` makes of the next version, under `key`.
+    /// Writes the bytes that `render` returns for the next version under `key`.
     pub(super) fn put_rendered(
         &mut self,
         resource: &'static Resource,
@@ -148,7 +148,7 @@ impl Store {
         });
     }
 
-    /// Removes the object under `key`. `last` is its state, which watches see under the next version.
+    /// Removes the object under `key`. Watches see `last`, its last state, under the next version.
     pub(super) fn remove(
         &mut self,
         resource: &'static Resource,
@@ -178,12 +178,12 @@ impl Store {
         }
     }
 
-    /// Forgets the events, not the state, of the past.
+    /// Forgets past events, but not past states.
     pub(super) fn forget_events(&mut self) {
         self.eventless = self.version;
     }
 
-    /// The last version of `resource` at a time in the past; the oldest that is known where that is later.
+    /// The last version of `resource` at `at`; the oldest known version if that is newer.
     pub(super) fn version_at(&self, resource: &'static Resource, at: Instant) -> u64 {
         let Some(table) = self.table(resource) else {
             return self.version;
@@ -220,7 +220,7 @@ impl Store {
         Ok(table.history.range(start..).cloned().collect())
     }
 
-    /// The objects as of `version`, in order of their keys, those that start with `prefix` and come after `after`.
+    /// The objects as of `version` whose keys start with `prefix` and come after `after`, sorted by key.
     pub(super) fn at_version<'a>(
         &'a self,
         resource: &'static Resource,
@@ -231,7 +231,7 @@ impl Store {
         self.reaches(resource, version)?;
         let table = self.table(resource);
         let history = table.into_iter().flat_map(|table| table.history.iter().rev());
-        // What the keys that were written since held then: the oldest `before` wins.
+        // The values of keys written after `version`: the oldest change wins, so its `before` is the value then.
         let past: BTreeMap<&str, (&Arc<str>, Option<&Stored>)> = history
             .take_while(|change| change.version > version)
             .map(|change| (&*change.key, (&change.key, change.before.as_ref())))
@@ -259,7 +259,7 @@ impl Store {
         Ok(both.take_while(move |(key, _)| key.starts_with(prefix)))
     }
 
-    /// The objects that there are, in order of their keys, those that start with `prefix`.
+    /// The current objects whose keys start with `prefix`, sorted by key.
     pub(super) fn all(
         &self,
         resource: &'static Resource,

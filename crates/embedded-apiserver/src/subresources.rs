@@ -1,5 +1,4 @@
-//! Requests for what is below an object, but for `/status`, which is the object under
-//! rules of its own.
+//! Requests for subresources, except `/status`: that is a request for the object, under special rules.
 
 use http::{Response, StatusCode};
 use serde_json::json;
@@ -13,7 +12,7 @@ use super::shared::Shared;
 use super::write::served;
 
 impl Shared {
-    /// The answer to a request for a subresource with a form of its own; none to others.
+    /// Answers a request for a subresource with its own kind; `None` for other requests.
     pub(super) fn below(&self, call: &Call) -> Option<Result<Response<Body>, StatusError>> {
         match call.target {
             Target::Object | Target::Status => None,
@@ -45,7 +44,7 @@ impl Shared {
     }
 }
 
-/// The answer to an action that has nothing to show.
+/// The answer to an action without a result.
 fn done(call: &Call) -> Response<Body> {
     let status = json!({
         "kind": "Status",

@@ -1,5 +1,5 @@
-//! The syntax of names, labels and annotations (apimachinery `util/validation`). Each question is answered
-//! with all that is wrong, in the API server's words; nothing where all is well.
+//! The syntax of names, labels and annotations (apimachinery `util/validation`). Each function returns all errors, in
+//! the words of kube-apiserver; none if the text is valid.
 
 const LABEL_LENGTH: usize = 63;
 const SUBDOMAIN_LENGTH: usize = 253;
@@ -17,18 +17,18 @@ const LABEL_VALUE: &str = "a valid label must be an empty string or consist of a
      must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used \
      for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
 
-/// RFC 1123 subdomain: the names of most objects.
+/// RFC 1123 subdomain: names of most objects.
 pub(super) fn subdomain(text: &str) -> Vec<String> {
     let shape = text.split('.').all(is_label);
     faults(text, SUBDOMAIN_LENGTH, "characters", shape, SUBDOMAIN)
 }
 
-/// RFC 1123 label: the names of namespaces and containers.
+/// RFC 1123 label: names of namespaces and containers.
 pub(super) fn label(text: &str) -> Vec<String> {
     faults(text, LABEL_LENGTH, "characters", is_label(text), LABEL)
 }
 
-/// One part of a path: the names of RBAC objects.
+/// A segment of a path: names of RBAC objects.
 pub(super) fn path_segment(text: &str) -> Vec<String> {
     if matches!(text, "." | "..") {
         return vec![format!("may not be '{text}'")];
@@ -37,7 +37,7 @@ pub(super) fn path_segment(text: &str) -> Vec<String> {
     found.map(|found| format!("may not contain '{found}'")).collect()
 }
 
-/// The key of a label, annotation or taint: a name, with a subdomain in front if need be.
+/// Key of a label, annotation or taint: a name with an optional subdomain in front.
 pub(crate) fn qualified_name(text: &str) -> Vec<String> {
     let (mut found, name) = match text.split_once('/') {
         Some((_, name)) if name.contains('/') => {
@@ -65,7 +65,6 @@ pub(crate) fn qualified_name(text: &str) -> Vec<String> {
     found
 }
 
-/// The value of a label.
 pub(crate) fn label_value(text: &str) -> Vec<String> {
     faults(
         text,
@@ -76,8 +75,8 @@ pub(crate) fn label_value(text: &str) -> Vec<String> {
     )
 }
 
-/// What is wrong with a text of limited length and a shape described by `rule`. Go says bytes here and
-/// characters there.
+/// The errors of a text with a limit for its length and a shape described by `rule`. Go's messages count some texts in
+/// bytes and others in characters.
 fn faults(text: &str, length: usize, unit: &str, has_shape: bool, rule: &str) -> Vec<String> {
     let too_long = (text.len() > length).then(|| format!("must be no more than {length} {unit}"));
     let misshapen = (!has_shape).then(|| rule.to_owned());
@@ -94,7 +93,7 @@ fn is_word(text: &str) -> bool {
     ends_with(text, is_outer) && text.chars().all(|c| is_outer(c) || matches!(c, '-' | '_' | '.'))
 }
 
-/// Whether text starts and ends with such a character.
+/// True if `text` starts and ends with such a character.
 fn ends_with(text: &str, is_outer: impl Fn(char) -> bool) -> bool {
     text.starts_with(&is_outer) && text.chars().next_back().is_some_and(is_outer)
 }

@@ -1,4 +1,4 @@
-//! How stored objects are shown: in the form of a served resource, whole or as metadata only.
+//! The form of objects in answers: of a served resource, whole or metadata only, JSON or protobuf.
 
 use std::collections::BTreeMap;
 
@@ -17,12 +17,12 @@ use super::resource::Resource;
 use super::schema::Message;
 use super::store::Stored;
 
-/// The form in which a client wants objects.
+/// The form of objects that a client wants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct View {
     resource: &'static Resource,
     metadata_only: bool,
-    /// Of an object in protobuf; none in JSON.
+    /// Message of the object in protobuf; `None` in JSON.
     message: Option<&'static Message>,
 }
 
@@ -44,7 +44,7 @@ struct Labels {
 }
 
 impl View {
-    /// The first form that a client takes and the server can write.
+    /// The first acceptable form that the server can write.
     pub(super) fn accepted(resource: &'static Resource, accept: Accept<'_>) -> Result<Self, StatusError> {
         let mut forms = accept.clauses().into_iter().filter_map(|clause| {
             let view = Self {
@@ -64,7 +64,7 @@ impl View {
         forms.next().ok_or_else(StatusError::not_acceptable)
     }
 
-    /// The same in protobuf; none where its kind has no message.
+    /// The same form in protobuf; `None` if its kind has no message.
     fn in_protobuf(self) -> Option<Self> {
         if self.is_custom() {
             return None;
@@ -74,7 +74,6 @@ impl View {
         Some(Self { message, ..self })
     }
 
-    /// How it is written.
     pub(super) fn encoding(self) -> Encoding {
         match self.message {
             None => Encoding::Json,
@@ -82,12 +81,12 @@ impl View {
         }
     }
 
-    /// The message of an object; none in JSON.
+    /// The message of an object; `None` in JSON.
     pub(super) fn protobuf(self) -> Option<&'static Message> {
         self.message
     }
 
-    /// The object as an answer.
+    /// An answer with the object.
     pub(super) fn answer(self, code: StatusCode, stored: &Stored) -> Response<Body> {
         reply::answer(code, self.encoding(), self.object(stored))
     }
@@ -105,7 +104,7 @@ impl View {
         bytes.freeze()
     }
 
-    /// What is shown of an object, read.
+    /// The object in this form, parsed.
     pub(super) fn shown(self, stored: &Stored) -> Value {
         serde_json::from_slice(&self.body(stored)).unwrap_or_default()
     }
@@ -117,13 +116,12 @@ impl View {
         to.put_slice(body.get(1..).unwrap_or_default());
     }
 
-    /// Whether it shows custom resources as their clients wrote them.
+    /// True for whole custom resources, which are shown as their clients wrote them.
     pub(super) fn is_custom(self) -> bool {
         self.resource.is_custom() && !self.metadata_only
     }
 
-    /// The object as an item of a list; whole objects leave out what the list says for them, but for custom
-    /// resources.
+    /// The object as an item of a list. A whole object omits `kind` and `apiVersion`, unless it is a custom resource.
     pub(super) fn item(self, stored: &Stored) -> Bytes {
         if self.metadata_only || self.resource.is_custom() {
             self.object(stored)
@@ -132,7 +130,6 @@ impl View {
         }
     }
 
-    /// An event of a watch.
     pub(super) fn event(self, kind: &str, stored: &Stored) -> Bytes {
         if self.message.is_some() {
             return protobuf::frame(kind, &self.object(stored));
@@ -144,7 +141,7 @@ impl View {
         bytes.freeze()
     }
 
-    /// An event of a watch that says how far it has come.
+    /// A bookmark: tells the client up to which version it has seen everything.
     pub(super) fn bookmark(self, version: u64, ends_initial_events: bool) -> Bytes {
         let (kind, api_version) = self.type_meta("");
         let mut metadata = json!({ "resourceVersion": version.to_string() });
@@ -155,14 +152,14 @@ impl View {
         self.encoding().event("BOOKMARK", &object)
     }
 
-    /// What a list says before its items: `{"kind":…,"metadata":…,"items":[`.
+    /// The part of a list before its items: `{"kind":…,"metadata":…,"items":[`.
     pub(super) fn list_head(self, metadata: &Value) -> Bytes {
         let (kind, api_version) = self.type_meta("List");
         format!("{{\"kind\":\"{kind}\",\"apiVersion\":\"{api_version}\",\"metadata\":{metadata},\"items\":[")
             .into()
     }
 
-    /// Whether the selectors of `options` select the object.
+    /// True if the selectors of `options` select the object.
     pub(super) fn is_selected(self, options: &ListOptions, stored: &Stored) -> bool {
         let has_labels = || {
             serde_json::from_slice::<Labelled>(&stored.body)
@@ -190,7 +187,7 @@ impl View {
         }
     }
 
-    /// The object without `kind` and `apiVersion`, shared with the store where the form is the same.
+    /// The object without `kind` and `apiVersion`; shares the store's bytes if the form is the same.
     fn body(self, stored: &Stored) -> Bytes {
         if self.metadata_only {
             return serde_json::from_slice::<MetadataOnly<'_>>(&stored.body).map_or_else(

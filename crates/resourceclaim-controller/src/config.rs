@@ -101,8 +101,8 @@ fn refusal(mention: &str) -> String {
 mod tests {
     use std::ffi::OsString;
 
-    use controller_core::args::parse;
-    use controller_core::runtime::App;
+    use controller_core::app::App;
+    use controller_runtime::args::parse;
     use rstest::rstest;
 
     use super::*;

@@ -13,10 +13,9 @@ use controller_core::events::{Event as Published, Recorder, reference};
 use controller_core::meta::{ObjectKey, Uid};
 use prometheus::IntCounter;
 
-use crate::decide::{MANY_ENTRIES, RESERVED_FOR_MAX_SIZE};
+use crate::contested::{Contested, WriteKey};
+use crate::decide::{MANY_ENTRIES, REQUESTS_A_PASS, RESERVED_FOR_MAX_SIZE};
 use crate::metrics::Creates;
-use crate::reconcile::REQUESTS_A_PASS;
-use crate::state::{Contested, WriteKey};
 use crate::view::ClaimantKind;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +53,7 @@ pub enum Event {
 }
 
 impl Event {
-    pub fn record(self, creates: &Creates, rival_writes: &IntCounter, recorder: &Recorder) {
+    pub fn record(self, creates: &Creates, rival_writes: &IntCounter, recorder: &dyn Recorder) {
         match self {
             Self::CannotCreate {
                 kind,
@@ -111,7 +110,7 @@ impl Event {
     }
 }
 
-fn record_rival(Contested { write, object, uid }: &Contested, manager: &str, recorder: &Recorder) {
+fn record_rival(Contested { write, object, uid }: &Contested, manager: &str, recorder: &dyn Recorder) {
     let claim = ("resource.k8s.io/v1", "ResourceClaim");
     let ((api_version, kind), what, action) = match write {
         WriteKey::Recorded { kind, .. } => (

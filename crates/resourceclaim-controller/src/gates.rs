@@ -4,13 +4,13 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | RC-7 | `learn` | `tests/sync/gates.rs::admin_access_cannot_be_switched_off_from_1_36_on`, `tests/sync/gates.rs::before_1_36_admin_access_can_be_switched_off` |
-//! | RC-17 | `learn` | `tests/sync/groups.rs::where_groups_are_not_served_the_rest_works` |
+//! | RC-7 | `supported` | `tests/sync/gates.rs::admin_access_cannot_be_switched_off_from_1_36_on`, `tests/sync/gates.rs::before_1_36_admin_access_can_be_switched_off` |
+//! | RC-17 | `supported` | `tests/sync/groups.rs::where_groups_are_not_served_the_rest_works` |
 //! | RC-17 | `Answers::gates` | `tests/sync/gates.rs::an_api_server_that_serves_groups_since_is_noticed_with_the_next_term` |
 
 use controller_core::api::CallFailed;
-use controller_core::controller::{Explained, Pass};
-use controller_core::runtime::Failure;
+use controller_core::app::{Failure, Prepared};
+use controller_core::controller::Pass;
 
 use crate::ResourceClaimController;
 use crate::decide::{Gates, Groups};
@@ -88,14 +88,17 @@ pub(crate) fn is_answer(asked: Gates, failed: &CallFailed) -> bool {
 }
 
 /// The gates of `asked` that the API server supports. Logs the others.
-pub fn learn(asked: Gates, pass: &Pass<ResourceClaimController>) -> Result<Explained<Query, Gates>, Failure> {
+pub fn supported(
+    asked: Gates,
+    pass: &Pass<ResourceClaimController>,
+) -> Result<Prepared<Query, Gates>, Failure> {
     let mut answers = Answers::of(pass);
     let gates = answers.gates(asked)?;
     if !answers.open.is_empty() {
-        return Ok(Explained::Queries(answers.open));
+        return Ok(Prepared::Queries(answers.open));
     }
     warn(asked, gates);
-    Ok(Explained::Text(gates))
+    Ok(Prepared::Ready(gates))
 }
 
 pub(crate) fn warn(asked: Gates, gates: Gates) {

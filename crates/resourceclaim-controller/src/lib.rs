@@ -2,6 +2,7 @@
 //! takes claims back when their pods are done.
 
 pub mod config;
+pub mod contested;
 pub mod decide;
 pub mod error;
 pub mod events;
@@ -17,14 +18,14 @@ pub mod view;
 
 use std::sync::Arc;
 
-use controller_core::args::{About, about};
-use controller_core::controller::{self, InformerSet, StoreOf};
-use controller_core::informer::Store;
+use controller_core::about::{About, about};
+use controller_core::app::{
+    App, BuiltIn, Explain, Explainer, Fields, Informers, Preflight, Prepared, RulesOfGates, Started,
+};
+use controller_core::cache::Store;
+use controller_core::controller::{Pass, StoreOf};
 use controller_core::meta::ObjectKey;
 use controller_core::rival::undone_total;
-use controller_core::runtime::{
-    App, BuiltIn, Env, Explain, Explainer, Failure, Fields, Preflight, RulesOfGates,
-};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use k8s_openapi::api::scheduling::v1beta1::PodGroup;
@@ -112,26 +113,26 @@ impl App for ResourceClaimController {
     });
 
     /// What the API server serves decides which stores are filled.
-    fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
-        let asked = config.gates();
-        let begin = move |gates: Gates, env: &Env| {
-            let watch = move |informers: &mut InformerSet<Self>| {
-                informers.fill::<Pod, PodWire>(|stores| &mut stores.pods);
-                informers.fill::<ResourceClaim, ClaimWire>(|stores| &mut stores.claims);
-                informers.fill::<ResourceClaimTemplate, TemplateWire>(|stores| &mut stores.templates);
-                match gates.groups {
-                    Groups::On(GroupVersion::V1Beta1) => {
-                        informers.fill::<PodGroup, PodGroupWire>(|stores| &mut stores.groups);
-                    }
-                    Groups::On(GroupVersion::V1Alpha2) => {
-                        informers.fill::<AlphaPodGroup, AlphaPodGroupWire>(|stores| &mut stores.groups);
-                    }
-                    Groups::Off | Groups::Unserved => {}
-                }
-            };
-            (Self::new(&config, gates, &env.registry), watch)
-        };
-        controller::ask_and_run(env, move |pass| gates::learn(asked, pass), begin)
+    fn start(config: &Config, pass: &Pass<Self>, registry: &Registry) -> Started<Self> {
+        Ok(match gates::supported(config.gates(), pass)? {
+            Prepared::Queries(queries) => Prepared::Queries(queries),
+            Prepared::Ready(gates) => Prepared::Ready(Self::new(config, gates, registry)),
+        })
+    }
+
+    fn watch(&self, informers: &mut impl Informers<Self>) {
+        informers.fill::<Pod, PodWire>(|stores| &mut stores.pods);
+        informers.fill::<ResourceClaim, ClaimWire>(|stores| &mut stores.claims);
+        informers.fill::<ResourceClaimTemplate, TemplateWire>(|stores| &mut stores.templates);
+        match self.gates.groups {
+            Groups::On(GroupVersion::V1Beta1) => {
+                informers.fill::<PodGroup, PodGroupWire>(|stores| &mut stores.groups);
+            }
+            Groups::On(GroupVersion::V1Alpha2) => {
+                informers.fill::<AlphaPodGroup, AlphaPodGroupWire>(|stores| &mut stores.groups);
+            }
+            Groups::Off | Groups::Unserved => {}
+        }
     }
 }
 

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    controller_core::runtime::main::<resourceclaim_controller::ResourceClaimController>()
+    controller_runtime::runtime::main::<resourceclaim_controller::ResourceClaimController>()
 }

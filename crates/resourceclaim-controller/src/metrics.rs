@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use controller_core::controller::Driver;
+use controller_core::controller::Inspector;
 use controller_core::metrics::{at_scrape, by_label_at_scrape, register};
 use jiff::{SignedDuration, Timestamp};
 use prometheus::{IntCounterVec, Opts, Registry};
@@ -56,7 +56,7 @@ impl Creates {
 
 /// Registers the gauges of claims.
 pub fn register_claims(
-    driver: &Arc<Driver<ResourceClaimController>>,
+    inspector: &Inspector<ResourceClaimController>,
     registry: &Registry,
 ) -> prometheus::Result<()> {
     // The second is the name of Kubernetes 1.36, and goes with the next minor version.
@@ -73,7 +73,7 @@ pub fn register_claims(
         )
     });
     let labels = ["allocated", "admin_access", "source"];
-    let counted = Arc::clone(driver);
+    let counted = inspector.clone();
     by_label_at_scrape(registry, by_state, labels, move || {
         counted.scrape(|_, stores| {
             let mut by_state = BTreeMap::new();
@@ -97,14 +97,14 @@ pub fn register_claims(
         "resourceclaim_controller_pods_waiting",
         "Number of pods that wait for a ResourceClaim to be made from a template.",
     );
-    let driver = Arc::clone(driver);
+    let inspector = inspector.clone();
     at_scrape(registry, [stuck, waiting], move || {
-        let now = driver.now().wall;
+        let now = inspector.now().wall;
         let is_late = |since: Timestamp| now.duration_since(since) > STUCK_AFTER;
         let is_stuck = |claim: &&Arc<ClaimView>| claim.deleting.is_some_and(is_late);
         let waits = |pod: &&Arc<ClaimantView>| wants_claims(pod) && pod.lacks_claims();
         let count = |count| i64::try_from(count).unwrap_or(i64::MAX);
-        Some(driver.scrape(|_, stores| {
+        Some(inspector.scrape(|_, stores| {
             let stuck = stores.claims.iter().filter(is_stuck);
             let waiting = stores.pods.iter().filter(waits);
             [count(stuck.count()), count(waiting.count())]

@@ -5,7 +5,7 @@
 //! | RC-16 | `claimant_wakes`, `claim_wakes`, `users` | `tests/route_table.rs::a_pod_wakes_itself_until_it_is_done_and_its_claims_then`, `tests/route_table.rs::a_claim_wakes_the_pods_whose_answer_changed` |
 //! | RC-14 | `is_deleted` | `tests/route_table.rs::a_pod_that_only_ceases_to_be_kept_is_not_deleted` |
 
-use controller_core::informer::Change;
+use controller_core::cache::Change;
 use controller_core::meta::Uid;
 
 use crate::decide::RESERVED_FOR_MAX_SIZE;

@@ -12,8 +12,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use controller_core::cache::View;
 use controller_core::controller::{Completed, Loop, Now, RequestOf};
-use controller_core::informer::View;
 use controller_core::meta::{ObjectKey, OwnerRef};
 use controller_testing::encodings::assert_the_same_views;
 use controller_testing::sim::{self, Model, Op, Sim, SimResource, Watch};
@@ -22,18 +22,16 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use resourceclaim_controller::config::Config;
 use resourceclaim_controller::decide::{RESERVED_FOR_MAX_SIZE, wants_claims};
-use resourceclaim_controller::reconcile::Key;
 use resourceclaim_controller::requests::{Answer, Write};
-use resourceclaim_controller::state::State;
+use resourceclaim_controller::state::{Key, State};
 use resourceclaim_controller::view::{
     ClaimSource, ClaimView, ClaimWire, ClaimantView, ConsumerKind, Entry, PodWire, TemplateView,
 };
 use resourceclaim_controller::{ResourceClaimController, Stores};
+use serde_json::json;
 
 use self::server::{CROWDED, Event, FREE, GROUP, Server, is_group, is_made};
 use self::support::key;
-
-use serde_json::json;
 
 const PODS: usize = 3;
 /// More changes than a short run makes.

@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
+use controller_core::cache::Change;
 use controller_core::controller::Controller;
-use controller_core::informer::Change;
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use jiff::Timestamp;
 use prometheus::Registry;
 use resourceclaim_controller::ResourceClaimController;
 use resourceclaim_controller::config::Config;
 use resourceclaim_controller::decide::Gates;
-use resourceclaim_controller::reconcile::Key;
 use resourceclaim_controller::route::{ClaimantWakes, Users, claim_wakes, claimant_wakes, is_deleted, users};
+use resourceclaim_controller::state::Key;
 use resourceclaim_controller::view::{
     ClaimOrigin, ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind,
     Entry,
@@ -162,14 +162,14 @@ fn owner() -> Arc<OwnerRef> {
 #[case::another_order(|claim: &mut ClaimView| claim.reserved = [consumer("b"), consumer("a")].into(), true, Users::None)]
 fn a_claim_wakes_the_pods_whose_answer_changed(
     #[case] edit: fn(&mut ClaimView),
-    #[case] claim_woken: bool,
+    #[case] claim_enqueued: bool,
     #[case] expected: Users,
 ) {
     let (old, mut new) = (Arc::new(claim()), claim());
     edit(&mut new);
     let new = Arc::new(new);
     let change = Change::Updated { old: &old, new: &new };
-    assert_eq!((claim_wakes(&change), users(&change)), (claim_woken, expected));
+    assert_eq!((claim_wakes(&change), users(&change)), (claim_enqueued, expected));
     for (change, requeues) in [(Change::Added(&new), true), (Change::Deleted(&new), false)] {
         assert_eq!((claim_wakes(&change), users(&change)), (requeues, Users::All));
     }

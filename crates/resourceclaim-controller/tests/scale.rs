@@ -11,8 +11,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use controller_core::cache::View;
 use controller_core::controller::{Completed, Effect, Limit, Loop, LoopEvent, Now};
-use controller_core::informer::View;
 use controller_testing::sim::{NOW, SimResource, Watch};
 use prometheus::Registry;
 use resourceclaim_controller::config::Config;

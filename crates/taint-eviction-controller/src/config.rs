@@ -102,8 +102,8 @@ impl Config {
 mod tests {
     use std::ffi::OsString;
 
-    use controller_core::args::parse;
-    use controller_core::runtime::App;
+    use controller_core::app::App;
+    use controller_runtime::args::parse;
     use rstest::rstest;
 
     use super::*;

@@ -10,12 +10,12 @@ use std::time::Duration;
 use controller_core::api::CallFailed;
 use controller_core::events::{Event as Published, Recorder, Reference, reference};
 use controller_core::meta::{ObjectKey, Uid};
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
 use crate::decide::{Eviction, PendingEviction};
 use crate::metrics::Evictions;
-use crate::requests::Write;
-use crate::view::{PodView, Taint};
+use crate::requests::{Write, why};
+use crate::view::PodView;
 
 /// Source: `taint_eviction.go`, `emitPodDeletionEvent`.
 const REASON: &str = "TaintManagerEviction";
@@ -43,13 +43,13 @@ pub enum Event {
 }
 
 impl Event {
-    pub fn record(self, evictions: &Evictions, recorder: &Recorder) {
+    pub fn record(self, evictions: &Evictions, recorder: &dyn Recorder) {
         match self {
             Self::Announced(eviction) => {
                 let note = format!(
                     "Marking for deletion Pod {}: {}",
                     eviction.pod,
-                    why_evicted(&eviction)
+                    why(&eviction.taint, &eviction.node, eviction.deadline)
                 );
                 let pod = reference_to(&eviction.pod, &eviction.uid);
                 recorder.publish(Published::normal(pod, REASON, ACTION, note));
@@ -93,13 +93,4 @@ impl Event {
 
 fn reference_to(pod: &ObjectKey, uid: &Uid) -> Reference {
     reference("v1", "Pod", pod, uid)
-}
-
-/// Shared with the log.
-pub(crate) fn why_evicted(eviction: &Eviction) -> String {
-    why(&eviction.taint, &eviction.node, eviction.deadline)
-}
-
-fn why(taint: &Taint, node: &str, deadline: Timestamp) -> String {
-    format!("taint {taint} of node {node}, deadline {deadline:.0}")
 }

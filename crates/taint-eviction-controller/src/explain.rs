@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use controller_core::controller::{self, Explained, Pass};
+use controller_core::app::{Explanation, Prepared};
+use controller_core::controller::{self, Pass};
 use controller_core::meta::ObjectKey;
-use controller_core::runtime::Explanation;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::TaintEvictionController;
@@ -25,7 +25,7 @@ pub fn explain(
 ) -> Explanation<TaintEvictionController> {
     let query = Query::Pod(key.clone());
     let pod = match pass.answer(&query).map(|reply| &reply.value) {
-        None => return Ok(Explained::Queries(vec![query])),
+        None => return Ok(Prepared::Queries(vec![query])),
         Some(Ok(Answer::Pod(Some(pod)))) => pod,
         Some(Err(failed)) if !failed.is_gone() => return Err(failed.clone().into()),
         Some(_) => return Err(format!("no pod {key}, or it is bound to no node").into()),
@@ -33,14 +33,14 @@ pub fn explain(
     let name = Arc::clone(&pod.node);
     let query = Query::Node { name, change: 0 };
     let Some(reply) = pass.answer(&query) else {
-        return Ok(Explained::Queries(vec![query]));
+        return Ok(Prepared::Queries(vec![query]));
     };
     let taints = match &reply.value {
         Ok(Answer::Node(taints)) => &taints[..],
         Err(failed) if !failed.is_gone() => return Err(failed.clone().into()),
         Ok(Answer::Pod(_)) | Err(_) => &[],
     };
-    Ok(Explained::Text(explanation(
+    Ok(Prepared::Ready(explanation(
         pod,
         taints,
         reply.ahead(),

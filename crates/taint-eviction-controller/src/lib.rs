@@ -13,10 +13,10 @@ pub mod view;
 
 use std::time::Duration;
 
-use controller_core::args::{About, about};
-use controller_core::controller;
-use controller_core::informer::Store;
-use controller_core::runtime::{App, BuiltIn, Env, Explain, Explainer, Failure, Preflight};
+use controller_core::about::{About, about};
+use controller_core::app::{App, BuiltIn, Explain, Explainer, Informers, Preflight, Prepared, Started};
+use controller_core::cache::Store;
+use controller_core::controller::Pass;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use prometheus::Registry;
 
@@ -85,14 +85,15 @@ impl App for TaintEvictionController {
         rules_of_gates: None,
     });
 
-    fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
+    fn start(config: &Config, _: &Pass<Self>, registry: &Registry) -> Started<Self> {
         if let Some(warning) = config.warning() {
             tracing::warn!("{warning}");
         }
-        let controller = Self::new(&config, &env.registry);
-        controller::run(env, controller, |watching| {
-            watching.fill::<Pod, PodWire>(|stores| &mut stores.pods);
-            watching.fill::<Node, NodeWire>(|stores| &mut stores.nodes);
-        })
+        Ok(Prepared::Ready(Self::new(config, registry)))
+    }
+
+    fn watch(&self, informers: &mut impl Informers<Self>) {
+        informers.fill::<Pod, PodWire>(|stores| &mut stores.pods);
+        informers.fill::<Node, NodeWire>(|stores| &mut stores.nodes);
     }
 }

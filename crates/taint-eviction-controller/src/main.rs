@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    controller_core::runtime::main::<taint_eviction_controller::TaintEvictionController>()
+    controller_runtime::runtime::main::<taint_eviction_controller::TaintEvictionController>()
 }

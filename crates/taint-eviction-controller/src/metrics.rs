@@ -1,9 +1,8 @@
 //! This controller's own metrics.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::controller::Driver;
+use controller_core::controller::Inspector;
 use controller_core::metrics::{at_scrape, register};
 use prometheus::{Histogram, HistogramOpts, IntCounter, Registry};
 
@@ -60,7 +59,7 @@ impl Evictions {
 
 /// Registers the gauges; computed at scrape time, so that they cannot drift.
 pub fn register_counts(
-    driver: &Arc<Driver<TaintEvictionController>>,
+    inspector: &Inspector<TaintEvictionController>,
     registry: &Registry,
 ) -> prometheus::Result<()> {
     let gauges = [
@@ -73,8 +72,8 @@ pub fn register_counts(
             "Number of Pods whose eviction keeps failing and is being retried.",
         ),
     ];
-    let driver = Arc::clone(driver);
+    let inspector = inspector.clone();
     at_scrape(registry, gauges, move || {
-        Some(driver.scrape(|state, _| state.counts()))
+        Some(inspector.scrape(|state, _| state.counts()))
     })
 }

@@ -5,30 +5,29 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | TE-8 | `next_of_eviction`, `judge_fresh` | `tests/sync/saved.rs::a_taint_that_is_removed_saves_the_pods_that_are_queued`, `tests/sync/limits.rs::no_delete_is_sent_once_the_cache_shows_that_the_taint_is_gone` |
-//! | TE-10 | `learn_outcome` | `tests/sync/refused.rs::refused_deletes_are_retried_until_they_pass` |
+//! | TE-8 | `reconcile_eviction`, `judge_fresh` | `tests/sync/saved.rs::a_taint_that_is_removed_saves_the_pods_that_are_queued`, `tests/sync/limits.rs::no_delete_is_sent_once_the_cache_shows_that_the_taint_is_gone` |
+//! | TE-10 | `on_outcome` | `tests/sync/refused.rs::refused_deletes_are_retried_until_they_pass` |
 //! | TE-12 | `queues` | `tests/judging.rs::nodes_are_judged_before_pods` |
 //! | TE-14 | `queues` | `tests/sync/order.rs::the_earliest_deadline_goes_first` |
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::api::{AnswerClass as Answered, CallFailed, Denial};
-use controller_core::clock::saturating_add;
 use controller_core::controller::{
-    Action, CacheWrite, Context, ContextMut, Controller, Driver, LoopEvent, Order, Outcome, Queue, Reply,
+    Action, CacheWrite, Context, ContextMut, Controller, Inspector, LoopEvent, Order, Outcome, Queue, Reply,
     RequestOf, Requeue, ResultOf, Retry,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::ObjectKey;
+use controller_core::time::saturating_add;
 use jiff::{SignedDuration, Timestamp};
 use prometheus::Registry;
 
 use crate::decide::{self, Eviction, Judgement, RETRIES, TaintStay, Verdict, clock_ahead};
 use crate::events::Event;
 use crate::requests::{Answer, Query, SERVES_FOR, Write};
-use crate::state::{Entry, State};
+use crate::state::{Entry, Key, State};
 use crate::view::{PodView, Taint};
 use crate::{NAME, Stores, TaintEvictionController, metrics};
 
@@ -41,16 +40,6 @@ const CACHE_CATCHES_UP: Duration = Duration::from_secs(5);
 /// How often the log says that our clock is ahead of the API server's.
 const SKEW_NAMED_EVERY: Duration = Duration::from_mins(10);
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Key {
-    /// Judge a node with all its pods.
-    Node(Arc<str>),
-    /// Judge a pod.
-    Pod(ObjectKey),
-    /// Evict a pod when its time has come.
-    Evict(ObjectKey),
-}
-
 /// A change of the state that needs no request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StateChange {
@@ -58,15 +47,6 @@ pub enum StateChange {
     Judged(Vec<(Arc<PodView>, Judgement)>),
     /// By the API server's state this pod stays, at least until this time.
     PutOff(Arc<PodView>, Timestamp),
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Node(name) => f.write_str(name),
-            Self::Pod(key) | Self::Evict(key) => key.fmt(f),
-        }
-    }
 }
 
 impl Controller for TaintEvictionController {
@@ -119,9 +99,9 @@ impl Controller for TaintEvictionController {
 
     fn reconcile(&self, cx: &Context<'_, Self>, key: &Key) -> Action<Self> {
         match key {
-            Key::Node(node) => self.next_of_judging(cx, cx.stores.pods.by_index(node)),
-            Key::Pod(pod) => self.next_of_judging(cx, cx.stores.pods.get(pod).into_iter().collect()),
-            Key::Evict(pod) => self.next_of_eviction(cx, pod),
+            Key::Node(node) => self.reconcile_judging(cx, cx.stores.pods.by_index(node)),
+            Key::Pod(pod) => self.reconcile_judging(cx, cx.stores.pods.get(pod).into_iter().collect()),
+            Key::Evict(pod) => self.reconcile_eviction(cx, pod),
         }
     }
 
@@ -145,8 +125,8 @@ impl Controller for TaintEvictionController {
                     }
                 });
             }
-            ResultOf::Outcome(write, outcome) => learn_outcome(cx, write, outcome),
-            ResultOf::Answer(Query::Node { name, .. }, reply) => learn_node(cx, name, reply),
+            ResultOf::Outcome(write, outcome) => on_outcome(cx, write, outcome),
+            ResultOf::Answer(Query::Node { name, .. }, reply) => on_node_read(cx, name, reply),
             ResultOf::Sent(RequestOf::Query(_)) | ResultOf::Answer(Query::Pod(_), _) => {}
         }
     }
@@ -167,18 +147,18 @@ impl Controller for TaintEvictionController {
         }
     }
 
-    fn record(&self, event: Event, recorder: &Recorder) {
+    fn record(&self, event: Event, recorder: &dyn Recorder) {
         event.record(&self.evictions, recorder);
     }
 
-    fn register(driver: &Arc<Driver<Self>>, registry: &Registry) -> prometheus::Result<()> {
-        metrics::register_counts(driver, registry)
+    fn register(inspector: &Inspector<Self>, registry: &Registry) -> prometheus::Result<()> {
+        metrics::register_counts(inspector, registry)
     }
 }
 
 impl TaintEvictionController {
     /// Judges pods; a pod whose judgement is unchanged is only scheduled.
-    fn next_of_judging(&self, cx: &Context<'_, Self>, pods: Vec<Arc<PodView>>) -> Action<Self> {
+    fn reconcile_judging(&self, cx: &Context<'_, Self>, pods: Vec<Arc<PodView>>) -> Action<Self> {
         let mut judged = Vec::new();
         let mut requeues = Vec::new();
         for pod in pods {
@@ -186,7 +166,7 @@ impl TaintEvictionController {
             match (&judgement.verdict, cx.state.eviction_of(&pod)) {
                 _ if !cx.state.knows(&pod, &judgement) => judged.push((pod, judgement)),
                 (Verdict::Evict(pending), Some(entry)) => {
-                    requeues.push((Key::Evict(pod.key.clone()), entry.wake(pending)));
+                    requeues.push((Key::Evict(pod.key.clone()), entry.requeue(pending)));
                 }
                 _ => {}
             }
@@ -222,11 +202,11 @@ impl TaintEvictionController {
     }
 
     /// Judges once more, by the cache and by the API server's state, then writes (TE-8, TE-9).
-    fn next_of_eviction(&self, cx: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
+    fn reconcile_eviction(&self, cx: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
         let Context { state, now, .. } = cx;
         let again = |at: Option<Timestamp>| {
-            let wake = at.map_or(Requeue::Cancel, Requeue::At);
-            Action::Done(vec![(Key::Evict(key.clone()), wake)])
+            let requeue = at.map_or(Requeue::Cancel, Requeue::At);
+            Action::Done(vec![(Key::Evict(key.clone()), requeue)])
         };
         let Some(pod) = cx.stores.pods.get(key) else {
             return again(None);
@@ -295,7 +275,7 @@ fn taints_of(reply: &Reply<Answer>) -> Option<&[Taint]> {
     }
 }
 
-fn learn_node(cx: &mut ContextMut<'_, TaintEvictionController>, name: &Arc<str>, reply: &Reply<Answer>) {
+fn on_node_read(cx: &mut ContextMut<'_, TaintEvictionController>, name: &Arc<str>, reply: &Reply<Answer>) {
     let state = &mut *cx.state;
     match (taints_of(reply), &reply.value) {
         (Some(taints), _) => {
@@ -313,7 +293,7 @@ fn learn_node(cx: &mut ContextMut<'_, TaintEvictionController>, name: &Arc<str>,
     }
 }
 
-fn learn_outcome(cx: &mut ContextMut<'_, TaintEvictionController>, write: &Write, outcome: &Outcome) {
+fn on_outcome(cx: &mut ContextMut<'_, TaintEvictionController>, write: &Write, outcome: &Outcome) {
     let (now, out) = (cx.now, &mut cx.out);
     let eviction = write.eviction();
     let Eviction { pod, uid, .. } = eviction;

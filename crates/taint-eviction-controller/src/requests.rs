@@ -9,17 +9,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::api::Verb;
+use controller_core::cache::Versioned;
 use controller_core::controller::{self, Description, Object, QueryPolicy, Request, requests_to};
-use controller_core::informer::Versioned;
 use controller_core::meta::ObjectKey;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{DeleteParams, GetParams, Patch, PatchParams, Preconditions};
-use kube::core::Request as Http;
+use kube_core::Request as Http;
+use kube_core::params::{DeleteParams, GetParams, Patch, PatchParams, Preconditions};
 use serde_json::{Value, json};
 
 use crate::decide::Eviction;
-use crate::events::why_evicted;
 use crate::view::{NodeWire, PodView, PodWire, Taint};
 
 /// How long one read of a node serves its pods.
@@ -182,4 +181,13 @@ fn condition(eviction: &Eviction, since: Timestamp) -> Value {
         "metadata": { "uid": eviction.uid.to_string() },
         "status": { "conditions": [condition] },
     })
+}
+
+fn why_evicted(eviction: &Eviction) -> String {
+    why(&eviction.taint, &eviction.node, eviction.deadline)
+}
+
+/// Why a pod is evicted, for events, the log and the condition.
+pub(crate) fn why(taint: &Taint, node: &str, deadline: Timestamp) -> String {
+    format!("taint {taint} of node {node}, deadline {deadline:.0}")
 }

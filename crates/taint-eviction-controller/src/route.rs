@@ -5,7 +5,7 @@
 //! | TE-6 | `effect_of` | `tests/route_table.rs::a_pod_that_is_gone_is_forgotten` |
 //! | TE-13 | `effect_of` | `tests/route_table.rs::only_what_a_rule_reads_wakes` |
 
-use controller_core::informer::Change;
+use controller_core::cache::Change;
 
 use crate::view::PodView;
 

@@ -6,14 +6,15 @@
 //! | TE-15 | `State` | `tests/sync/order.rs::many_waiting_pods_cost_one_timer` |
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::clock::saturating_add;
+use controller_core::cache::Change;
 use controller_core::controller::{ContextMut, LoopEvent, Now, Output, Requeue, Watches};
-use controller_core::informer::Change;
 use controller_core::log_throttle::LogThrottle;
 use controller_core::meta::{ObjectKey, Uid};
+use controller_core::time::saturating_add;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::TaintEvictionController;
@@ -21,9 +22,27 @@ use crate::decide::{
     self, Judgement, KeepReason, PendingEviction, Rules, Sight, TaintMemory, Tolerated, Verdict,
 };
 use crate::events::Event;
-use crate::reconcile::Key;
 use crate::route::{self, PodChange as Route};
 use crate::view::{NodeView, PodView, Toleration};
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// Judge a node with all its pods.
+    Node(Arc<str>),
+    /// Judge a pod.
+    Pod(ObjectKey),
+    /// Evict a pod when its time has come.
+    Evict(ObjectKey),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node(name) => f.write_str(name),
+            Self::Pod(key) | Self::Evict(key) => key.fmt(f),
+        }
+    }
+}
 
 /// What the controller remembers between actions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -184,7 +203,7 @@ impl State {
     fn doubt_done(&mut self, out: &mut Output<TaintEvictionController>) {
         for (pod, entry) in self.evictions.iter_mut().filter(|(_, entry)| entry.done) {
             entry.done = false;
-            out.requeue(Key::Evict(pod.clone()), entry.wake(&entry.pending));
+            out.requeue(Key::Evict(pod.clone()), entry.requeue(&entry.pending));
         }
     }
 
@@ -274,7 +293,7 @@ impl State {
                     tries: None,
                 };
                 let entry = known.unwrap_or_else(new).judged_again(remembered, pending);
-                out.requeue(Key::Evict(pod.key.clone()), entry.wake(&entry.pending));
+                out.requeue(Key::Evict(pod.key.clone()), entry.requeue(&entry.pending));
                 self.evictions.insert(pod.key.clone(), entry);
             }
         }
@@ -326,7 +345,7 @@ impl Entry {
     }
 
     /// When to reconcile the eviction again, for `pending`.
-    pub(crate) fn wake(&self, pending: &PendingEviction) -> Requeue {
+    pub(crate) fn requeue(&self, pending: &PendingEviction) -> Requeue {
         let at = self.at(pending).filter(|_| !self.done);
         at.map_or(Requeue::Cancel, Requeue::At)
     }

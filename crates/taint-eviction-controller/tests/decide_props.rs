@@ -5,9 +5,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::clock::saturating_add;
 use controller_core::controller::Output;
 use controller_core::meta::{ObjectKey, Uid};
+use controller_core::time::saturating_add;
 use jiff::{SignedDuration, Timestamp};
 use proptest::collection::vec;
 use proptest::prelude::*;

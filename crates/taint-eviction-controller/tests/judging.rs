@@ -10,7 +10,7 @@ use prometheus::Registry;
 use rstest::rstest;
 use taint_eviction_controller::config::Config;
 use taint_eviction_controller::events::Event;
-use taint_eviction_controller::reconcile::Key;
+use taint_eviction_controller::state::Key;
 use taint_eviction_controller::view::{NodeView, Operator, PodView, Taint, Toleration};
 use taint_eviction_controller::{Stores, TaintEvictionController};
 

@@ -11,14 +11,12 @@ use controller_testing::sim::{self, Model, SimObject, SimResource, Watch};
 use jiff::Timestamp;
 use prometheus::Registry;
 use proptest::prelude::*;
+use serde_json::json;
 use taint_eviction_controller::config::Config;
-use taint_eviction_controller::reconcile::Key;
 use taint_eviction_controller::requests::{Answer, Query, Write};
-use taint_eviction_controller::state::State;
+use taint_eviction_controller::state::{Key, State};
 use taint_eviction_controller::view::{NodeView, NodeWire, Operator, PodView, PodWire, Taint, Toleration};
 use taint_eviction_controller::{Stores, TaintEvictionController};
-
-use serde_json::json;
 
 const NODES: usize = 2;
 const PODS: usize = 4;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use controller_core::informer::Change;
+use controller_core::cache::Change;
 use controller_core::meta::{ObjectKey, Uid};
 use rstest::rstest;
 use taint_eviction_controller::route::{PodChange, effect_of};

@@ -14,7 +14,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::api::dated::CLOCK_TOLERANCE;
+use controller_core::api::CLOCK_TOLERANCE;
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::{SignedDuration, Timestamp};
 

@@ -38,7 +38,7 @@ pub enum Remark {
 }
 
 impl Event {
-    pub fn record(self, deletions: &Histogram, recorder: &Recorder) {
+    pub fn record(self, deletions: &Histogram, recorder: &dyn Recorder) {
         match self {
             Self::Remark(Remark::Undated(job, uid)) => {
                 let note =

@@ -1,8 +1,8 @@
 //! `ttl-after-finished-controller explain NAMESPACE/JOB`: when the Job expires, or why not.
 
-use controller_core::controller::{Explained, Pass, Reply};
+use controller_core::app::{Explanation, Prepared};
+use controller_core::controller::{Pass, Reply};
 use controller_core::meta::ObjectKey;
-use controller_core::runtime::Explanation;
 
 use crate::TtlAfterFinishedController;
 use crate::decide::{JobJudgement, LeaveReason, judge, slower_clock};
@@ -16,10 +16,10 @@ pub fn explain(
 ) -> Explanation<TtlAfterFinishedController> {
     let query = Query::Job(key.clone());
     let Some(reply) = pass.answer(&query) else {
-        return Ok(Explained::Queries(vec![query]));
+        return Ok(Prepared::Queries(vec![query]));
     };
     match &reply.value {
-        Ok(Answer::Job(Some(fresh))) => Ok(Explained::Text(explanation(&fresh.view, reply))),
+        Ok(Answer::Job(Some(fresh))) => Ok(Prepared::Ready(explanation(&fresh.view, reply))),
         Ok(Answer::Job(None) | Answer::Time) => Err(format!("no Job {key}").into()),
         Err(failed) => Err(failed.clone().into()),
     }

@@ -10,9 +10,9 @@ pub mod requests;
 pub mod state;
 pub mod view;
 
-use controller_core::args::{About, about};
-use controller_core::controller;
-use controller_core::runtime::{App, BuiltIn, Env, Explain, Explainer, Failure, Preflight};
+use controller_core::about::{About, about};
+use controller_core::app::{App, BuiltIn, Explain, Explainer, Informers, Preflight, Prepared, Started};
+use controller_core::controller::Pass;
 use k8s_openapi::api::batch::v1::Job;
 use prometheus::{Histogram, Registry};
 
@@ -64,10 +64,11 @@ impl App for TtlAfterFinishedController {
         rules_of_gates: None,
     });
 
-    fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
-        let controller = Self::new(&config, &env.registry);
-        controller::run(env, controller, |watching| {
-            watching.fill::<Job, JobWire>(|jobs| jobs);
-        })
+    fn start(config: &Config, _: &Pass<Self>, registry: &Registry) -> Started<Self> {
+        Ok(Prepared::Ready(Self::new(config, registry)))
+    }
+
+    fn watch(&self, informers: &mut impl Informers<Self>) {
+        informers.fill::<Job, JobWire>(|jobs| jobs);
     }
 }

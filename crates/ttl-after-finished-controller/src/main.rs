@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    controller_core::runtime::main::<ttl_after_finished_controller::TtlAfterFinishedController>()
+    controller_runtime::runtime::main::<ttl_after_finished_controller::TtlAfterFinishedController>()
 }

@@ -1,8 +1,6 @@
 //! This controller's own metrics.
 
-use std::sync::Arc;
-
-use controller_core::controller::Driver;
+use controller_core::controller::Inspector;
 use controller_core::metrics::{at_scrape, register};
 use prometheus::{Histogram, HistogramOpts, Registry, exponential_buckets};
 
@@ -20,15 +18,15 @@ pub fn deletion_duration(registry: &Registry) -> prometheus::Result<Histogram> {
 
 /// Registers the gauge of Jobs that wait for their expiry; counted at scrape time, so that it cannot drift.
 pub fn register_pending(
-    driver: &Arc<Driver<TtlAfterFinishedController>>,
+    inspector: &Inspector<TtlAfterFinishedController>,
     registry: &Registry,
 ) -> prometheus::Result<()> {
     let pending = (
         "ttl_after_finished_controller_jobs_pending",
         "Number of finished Jobs whose TTL has not passed yet.",
     );
-    let driver = Arc::clone(driver);
+    let inspector = inspector.clone();
     at_scrape(registry, [pending], move || {
-        Some([i64::try_from(driver.scheduled(0)).unwrap_or(i64::MAX)])
+        Some([i64::try_from(inspector.scheduled(0)).unwrap_or(i64::MAX)])
     })
 }

@@ -5,22 +5,20 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | TAF-7 | `reconcile`, `next_of_expired` | `tests/sync/clocks.rs::a_finish_in_the_future_defers_the_deletion`, `tests/sync/clocks.rs::a_clock_of_ours_that_is_an_hour_fast_deletes_nothing_early` |
+//! | TAF-7 | `reconcile`, `reconcile_expired` | `tests/sync/clocks.rs::a_finish_in_the_future_defers_the_deletion`, `tests/sync/clocks.rs::a_clock_of_ours_that_is_an_hour_fast_deletes_nothing_early` |
 //! | TAF-8 | `reconcile` | `tests/sync/expiry.rs::a_finish_without_a_time_gets_one_warning_and_no_retries` |
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::api::dated::CLOCK_TOLERANCE;
-use controller_core::api::{AnswerClass as Answered, Denial};
-use controller_core::clock::saturating_add;
+use controller_core::api::{AnswerClass as Answered, CLOCK_TOLERANCE, Denial};
+use controller_core::cache::Store;
 use controller_core::controller::{
-    Action, CacheWrite, Context, ContextMut, Controller, Driver, LoopEvent, Outcome, Queue, Requeue,
+    Action, CacheWrite, Context, ContextMut, Controller, Inspector, LoopEvent, Outcome, Queue, Requeue,
     ResultOf, Retry, RetryLimit,
 };
 use controller_core::events::Recorder;
-use controller_core::informer::Store;
 use controller_core::meta::ObjectKey;
+use controller_core::time::saturating_add;
 use prometheus::Registry;
 
 use crate::decide::{Deletion, ExpiryPlan, JobJudgement, judge, plan, slower_clock};
@@ -77,7 +75,7 @@ impl Controller for TtlAfterFinishedController {
                 let ahead = (finish > now).then(|| Remark::Ahead(key.clone(), ahead));
                 done(cx, key, ahead, Requeue::At(expiry))
             }
-            JobJudgement::Expired { .. } => next_of_expired(cx, &job),
+            JobJudgement::Expired { .. } => reconcile_expired(cx, &job),
         }
     }
 
@@ -105,17 +103,17 @@ impl Controller for TtlAfterFinishedController {
         cache.guarded().delete(|jobs| jobs, &deletion.job, &deletion.uid);
     }
 
-    fn record(&self, event: Event, recorder: &Recorder) {
+    fn record(&self, event: Event, recorder: &dyn Recorder) {
         event.record(&self.deletions, recorder);
     }
 
-    fn register(driver: &Arc<Driver<Self>>, registry: &Registry) -> prometheus::Result<()> {
-        metrics::register_pending(driver, registry)
+    fn register(inspector: &Inspector<Self>, registry: &Registry) -> prometheus::Result<()> {
+        metrics::register_pending(inspector, registry)
     }
 }
 
 /// The second judgement, by the slower clock (TAF-7).
-fn next_of_expired(
+fn reconcile_expired(
     cx: &Context<'_, TtlAfterFinishedController>,
     job: &JobView,
 ) -> Action<TtlAfterFinishedController> {
@@ -151,8 +149,8 @@ fn done(
     cx: &Context<'_, TtlAfterFinishedController>,
     key: &ObjectKey,
     remark: Option<Remark>,
-    wake: Requeue,
+    requeue: Requeue,
 ) -> Action<TtlAfterFinishedController> {
     let remark = remark.filter(|remark| !cx.state.has_made(remark, cx.now.uptime));
-    remark.map_or_else(|| Action::Done(vec![(key.clone(), wake)]), Action::Remember)
+    remark.map_or_else(|| Action::Done(vec![(key.clone(), requeue)]), Action::Remember)
 }

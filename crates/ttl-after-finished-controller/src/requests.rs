@@ -9,11 +9,11 @@
 use std::time::Duration;
 
 use controller_core::api::{CallFailed, Verb};
+use controller_core::cache::Versioned;
 use controller_core::controller::{self, Description, Object, Request, requests_to};
-use controller_core::informer::Versioned;
 use controller_core::meta::ObjectKey;
 use k8s_openapi::api::batch::v1::Job;
-use kube::api::{DeleteParams, ListParams, Preconditions, PropagationPolicy};
+use kube_core::params::{DeleteParams, ListParams, Preconditions, PropagationPolicy};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

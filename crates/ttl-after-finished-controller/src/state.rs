@@ -8,8 +8,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use controller_core::cache::Change;
 use controller_core::controller::{ContextMut, LoopEvent, Requeue, Watches};
-use controller_core::informer::Change;
 use controller_core::meta::ObjectKey;
 
 use crate::TtlAfterFinishedController;
@@ -48,13 +48,13 @@ pub(crate) fn observe(
     cx: &mut ContextMut<'_, TtlAfterFinishedController>,
     event: LoopEvent<'_, TtlAfterFinishedController>,
 ) {
-    let wake = match event {
+    let requeue = match event {
         LoopEvent::Leading(true) | LoopEvent::Resync => Requeue::Now,
         LoopEvent::Leading(false) => Requeue::Cancel,
         LoopEvent::Synced | LoopEvent::Watching(..) | LoopEvent::Overdue(_) => return,
     };
     for job in cx.stores.snapshot() {
-        cx.out.requeue(job.key.clone(), wake);
+        cx.out.requeue(job.key.clone(), requeue);
     }
 }
 

@@ -8,8 +8,8 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use controller_core::informer::protobuf::{CONDITIONS, FieldKind, METADATA, Message};
-use controller_core::informer::{DecodeError, Identity, View, Wire, time};
+use controller_core::cache::protobuf::{CONDITIONS, FieldKind, METADATA, Message};
+use controller_core::cache::{DecodeError, Identity, View, Wire, time};
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::Timestamp;
 use serde::Deserialize;

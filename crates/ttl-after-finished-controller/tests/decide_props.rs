@@ -1,8 +1,8 @@
 //! What holds for all inputs.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
-use controller_core::clock::saturating_add;
 use controller_core::meta::{ObjectKey, Uid};
+use controller_core::time::saturating_add;
 use jiff::{SignedDuration, Timestamp};
 use proptest::prelude::*;
 use ttl_after_finished_controller::decide::{ExpiryPlan, JobJudgement, expiry, judge, plan, slower_clock};

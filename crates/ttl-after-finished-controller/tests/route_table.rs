@@ -51,7 +51,7 @@ impl World {
     }
 
     /// Whether the Job is to be judged, and how many Jobs wait for their expiry.
-    fn woken(&self) -> (bool, usize) {
+    fn enqueued(&self) -> (bool, usize) {
         (
             self.event_loop.is_queued(&key(), NOW),
             self.event_loop.scheduled(0),
@@ -67,9 +67,9 @@ fn key() -> ObjectKey {
 fn a_new_job_is_judged() {
     let mut world = World::leading();
     world.tell(1);
-    assert_eq!(world.woken(), (true, 0));
+    assert_eq!(world.enqueued(), (true, 0));
     world.judge();
-    assert_eq!(world.woken(), (false, 1));
+    assert_eq!(world.enqueued(), (false, 1));
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_changed_job_is_judged() {
     world.tell(1);
     world.judge();
     world.tell(2);
-    assert_eq!(world.woken(), (true, 0));
+    assert_eq!(world.enqueued(), (true, 0));
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_job_that_is_gone_or_has_no_ttl_any_more_is_forgotten() {
     world.judge();
     world.jobs.delete(&key());
     world.jobs.deliver(&mut world.event_loop, NOW);
-    assert_eq!(world.woken(), (false, 0));
+    assert_eq!(world.enqueued(), (false, 0));
     assert_eq!(world.event_loop.held(), 0);
 }
 
@@ -98,11 +98,11 @@ fn a_standby_waits_for_no_job() {
     world.tell(1);
     world.judge();
     world.event_loop.on_event(LoopEvent::Leading(false), NOW);
-    assert_eq!(world.woken(), (false, 0));
+    assert_eq!(world.enqueued(), (false, 0));
     world.tell(2);
-    assert_eq!(world.woken(), (false, 0));
+    assert_eq!(world.enqueued(), (false, 0));
     world.event_loop.on_event(LoopEvent::Leading(true), NOW);
-    assert_eq!(world.woken(), (true, 0));
+    assert_eq!(world.enqueued(), (true, 0));
 }
 
 #[test]

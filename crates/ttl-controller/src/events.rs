@@ -20,7 +20,7 @@ pub enum Event {
 }
 
 impl Event {
-    pub fn record(self, rival_writes: &IntCounter, recorder: &Recorder) {
+    pub fn record(self, rival_writes: &IntCounter, recorder: &dyn Recorder) {
         match self {
             Self::StepChosen(nodes, step) => {
                 let (number, ttl_seconds) = (step.number(), step.ttl_seconds());

@@ -1,7 +1,7 @@
 //! `ttl-controller explain [NODE]`: what the controller would do now, and why. Writes nothing.
 
-use controller_core::controller::{Explained, Pass};
-use controller_core::runtime::Explanation;
+use controller_core::app::{Explanation, Prepared};
+use controller_core::controller::Pass;
 
 use crate::TtlController;
 use crate::decide::{Step, first_step, plan};
@@ -11,8 +11,8 @@ use crate::view::NodeView;
 /// Explains the node `only`, or all nodes, once they are listed.
 pub fn explain(pass: &Pass<TtlController>, only: Option<&str>) -> Explanation<TtlController> {
     Ok(match listing(pass)? {
-        Explained::Queries(queries) => Explained::Queries(queries),
-        Explained::Text(nodes) => Explained::Text(explanation(nodes, only)?),
+        Prepared::Queries(queries) => Prepared::Queries(queries),
+        Prepared::Ready(nodes) => Prepared::Ready(explanation(nodes, only)?),
     })
 }
 

@@ -10,10 +10,12 @@ pub mod requests;
 pub mod state;
 pub mod view;
 
-use controller_core::args::{About, about};
-use controller_core::controller;
+use controller_core::about::{About, about};
+use controller_core::app::{
+    App, BuiltIn, Explain, Explainer, Fields, Informers, Preflight, Prepared, Started,
+};
+use controller_core::controller::Pass;
 use controller_core::rival::undone_total;
-use controller_core::runtime::{App, BuiltIn, Env, Explain, Explainer, Failure, Fields, Preflight};
 use k8s_openapi::api::core::v1::Node;
 use prometheus::{IntCounter, Registry};
 
@@ -70,10 +72,11 @@ impl App for TtlController {
         rules_of_gates: None,
     });
 
-    fn run(config: Config, env: Env) -> impl Future<Output = Result<(), Failure>> + Send {
-        let controller = Self::new(&config, &env.registry);
-        controller::run(env, controller, |watching| {
-            watching.fill::<Node, NodeWire>(|nodes| nodes);
-        })
+    fn start(config: &Config, _: &Pass<Self>, registry: &Registry) -> Started<Self> {
+        Ok(Prepared::Ready(Self::new(config, registry)))
+    }
+
+    fn watch(&self, informers: &mut impl Informers<Self>) {
+        informers.fill::<Node, NodeWire>(|nodes| nodes);
     }
 }

@@ -1,15 +1,13 @@
 //! This controller's own metrics, computed at scrape time so that they cannot drift from the cache.
 
-use std::sync::Arc;
-
-use controller_core::controller::Driver;
+use controller_core::controller::Inspector;
 use controller_core::metrics::at_scrape;
 use prometheus::Registry;
 
 use crate::TtlController;
 use crate::view::Annotation;
 
-pub fn register(driver: &Arc<Driver<TtlController>>, registry: &Registry) -> prometheus::Result<()> {
+pub fn register(inspector: &Inspector<TtlController>, registry: &Registry) -> prometheus::Result<()> {
     let gauges = [
         (
             "ttl_controller_desired_ttl_seconds",
@@ -21,9 +19,9 @@ pub fn register(driver: &Arc<Driver<TtlController>>, registry: &Registry) -> pro
             "Number of nodes whose annotation differs from the desired TTL.",
         ),
     ];
-    let driver = Arc::clone(driver);
+    let inspector = inspector.clone();
     at_scrape(registry, gauges, move || {
-        driver.scrape(|state, nodes| {
+        inspector.scrape(|state, nodes| {
             // Before the first full list neither count nor desired TTL is known: no value is better than a wrong one.
             let desired = state.step?.ttl_seconds();
             let wanted = Annotation::Seconds(desired);

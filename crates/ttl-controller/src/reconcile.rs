@@ -2,19 +2,18 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | TTL-3 | `learn_outcome` | `tests/sync/boundary.rs::a_node_deleted_before_its_write_is_done`, `tests/sync/faults.rs::a_5xx_is_retried_and_nothing_is_forgotten` |
-//! | TTL-8 | `next_of_removal` | `tests/sync/removal.rs::removal_takes_the_annotation_off_every_node_and_ends` |
+//! | TTL-3 | `on_outcome` | `tests/sync/boundary.rs::a_node_deleted_before_its_write_is_done`, `tests/sync/faults.rs::a_5xx_is_retried_and_nothing_is_forgotten` |
+//! | TTL-8 | `reconcile_removal` | `tests/sync/removal.rs::removal_takes_the_annotation_off_every_node_and_ends` |
 
-use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
+use controller_core::app::Prepared;
+use controller_core::cache::{Freshness, Store};
 use controller_core::controller::{
-    Action, CacheRead, CacheWrite, Context, ContextMut, Controller, Driver, Explained, LoopEvent, Outcome,
-    Queue, Requeue, ResultOf,
+    Action, CacheRead, CacheWrite, Context, ContextMut, Controller, Inspector, LoopEvent, Outcome, Queue,
+    Requeue, ResultOf,
 };
 use controller_core::events::Recorder;
-use controller_core::informer::{Freshness, Store};
 use controller_core::meta::ObjectKey;
 use controller_core::rival::Pace;
 use prometheus::Registry;
@@ -22,19 +21,12 @@ use prometheus::Registry;
 use crate::decide::{AnnotationWrite, plan};
 use crate::events::Event;
 use crate::requests::{Answer, Query, listing};
-use crate::state::{self, State};
+use crate::state::{self, Key, State};
 use crate::view::{Annotation, NodeView};
 use crate::{NAME, TtlController, metrics};
 
 /// When `--remove` lists again after the list showed an annotation that the cache does not.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
-
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Key {
-    Node(ObjectKey),
-    /// Decides whether `--remove` is done.
-    Removal,
-}
 
 /// A change of the state that needs no request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,15 +35,6 @@ pub enum StateChange {
     Undone(ObjectKey),
     /// No node carries the annotation any more (TTL-8).
     Removed,
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Node(node) => node.fmt(f),
-            Self::Removal => f.write_str("removal"),
-        }
-    }
 }
 
 impl Controller for TtlController {
@@ -76,7 +59,7 @@ impl Controller for TtlController {
 
     fn reconcile(&self, cx: &Context<'_, Self>, key: &Key) -> Action<Self> {
         let Key::Node(node) = key else {
-            return self.next_of_removal(cx);
+            return self.reconcile_removal(cx);
         };
         let (state, now) = (cx.state, cx.now.uptime);
         let (Some(view), Some(step)) = (cx.stores.get(node), state.step) else {
@@ -112,7 +95,7 @@ impl Controller for TtlController {
                     cx.state.unnamed.insert(node);
                 }
             }
-            ResultOf::Outcome(plan, outcome) => self.learn_outcome(cx, plan, outcome),
+            ResultOf::Outcome(plan, outcome) => self.on_outcome(cx, plan, outcome),
             ResultOf::Answer(Query::Node(node), reply) if cx.state.unnamed.remove(node) => {
                 self.name_rival(cx, node, reply.value.as_ref().ok());
             }
@@ -135,12 +118,12 @@ impl Controller for TtlController {
         }
     }
 
-    fn record(&self, event: Event, recorder: &Recorder) {
+    fn record(&self, event: Event, recorder: &dyn Recorder) {
         event.record(&self.rival_writes, recorder);
     }
 
-    fn register(driver: &Arc<Driver<Self>>, registry: &Registry) -> prometheus::Result<()> {
-        metrics::register(driver, registry)
+    fn register(inspector: &Inspector<Self>, registry: &Registry) -> prometheus::Result<()> {
+        metrics::register(inspector, registry)
     }
 
     fn finished(&self, state: &State) -> Option<Result<(), String>> {
@@ -151,11 +134,11 @@ impl Controller for TtlController {
 impl TtlController {
     /// `--remove` is done when a fresh list shows no annotation (TTL-8). The last node that loses its annotation
     /// enqueues this key. The list is needed because the cache may lack a node or show an old state of one.
-    fn next_of_removal(&self, cx: &Context<'_, Self>) -> Action<Self> {
+    fn reconcile_removal(&self, cx: &Context<'_, Self>) -> Action<Self> {
         let is_done = self.remove && cx.state.left.is_empty() && cx.state.ended.is_none();
         match is_done.then(|| listing(cx.pass)) {
-            Some(Ok(Explained::Queries(queries))) => Action::Read(queries),
-            Some(Ok(Explained::Text(nodes))) => {
+            Some(Ok(Prepared::Queries(queries))) => Action::Read(queries),
+            Some(Ok(Prepared::Ready(nodes))) => {
                 let mut nodes = nodes.iter();
                 if cx.state.planned || nodes.all(|node| node.annotation == Annotation::Missing) {
                     Action::Remember(StateChange::Removed)
@@ -167,7 +150,7 @@ impl TtlController {
         }
     }
 
-    fn learn_outcome(&self, cx: &mut ContextMut<'_, Self>, plan: &AnnotationWrite, outcome: &Outcome) {
+    fn on_outcome(&self, cx: &mut ContextMut<'_, Self>, plan: &AnnotationWrite, outcome: &Outcome) {
         let node = &plan.node;
         match outcome {
             Outcome::Failed(failed) if failed.is_gone() => cx.state.forget(node),

@@ -2,13 +2,14 @@
 //! `list` is the only permission they need.
 
 use controller_core::api::{CallFailed, Verb};
-use controller_core::controller::{self, Description, Explained, Object, Pass, Request, requests_to};
-use controller_core::informer::Page;
+use controller_core::app::Prepared;
+use controller_core::cache::Page;
+use controller_core::controller::{self, Description, Object, Pass, Request, requests_to};
 use controller_core::meta::ObjectKey;
 use controller_core::rival::manager_of;
 use k8s_openapi::api::core::v1::Node;
-use kube::api::{ListParams, Patch, PatchParams};
-use kube::core::{ObjectList, PartialObjectMeta};
+use kube_core::params::{ListParams, Patch, PatchParams};
+use kube_core::{ObjectList, PartialObjectMeta};
 use serde_json::json;
 
 use crate::decide::{AnnotationWrite, OBJECT_TTL_ANNOTATION_KEY};
@@ -35,18 +36,18 @@ pub struct Answer {
 }
 
 /// All nodes, or the query for the next page that `pass` still lacks.
-pub fn listing(pass: &Pass<TtlController>) -> Result<Explained<Query, Vec<&NodeView>>, CallFailed> {
+pub fn listing(pass: &Pass<TtlController>) -> Result<Prepared<Query, Vec<&NodeView>>, CallFailed> {
     let mut nodes = Vec::new();
     let mut query = Query::Page(None);
     loop {
         let Some(reply) = pass.answer(&query) else {
-            return Ok(Explained::Queries(vec![query]));
+            return Ok(Prepared::Queries(vec![query]));
         };
         let Answer { page, .. } = reply.value.as_ref().map_err(Clone::clone)?;
         nodes.extend(page.items.iter().map(|node| &node.view));
         match &page.token {
             Some(token) => query = Query::Page(Some(token.clone())),
-            None => return Ok(Explained::Text(nodes)),
+            None => return Ok(Prepared::Ready(nodes)),
         }
     }
 }

@@ -8,16 +8,33 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use std::fmt;
+
+use controller_core::cache::Change;
 use controller_core::controller::{ContextMut, LoopEvent, Output, Watches};
-use controller_core::informer::Change;
 use controller_core::meta::ObjectKey;
 use controller_core::rival::Contests;
 
 use crate::TtlController;
 use crate::decide::{self, Step};
 use crate::events::Event;
-use crate::reconcile::Key;
 use crate::view::{Annotation, NodeView};
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    Node(ObjectKey),
+    /// Decides whether `--remove` is done.
+    Removal,
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Node(node) => node.fmt(f),
+            Self::Removal => f.write_str("removal"),
+        }
+    }
+}
 
 /// What the controller remembers between actions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -69,7 +86,7 @@ pub(crate) fn observe(cx: &mut ContextMut<'_, TtlController>, event: LoopEvent<'
             cx.out.enqueue(Key::Removal);
         }
         LoopEvent::Overdue(plan) if cx.leading => cx.out.enqueue(Key::Node(plan.node.clone())),
-        LoopEvent::Resync => wake_all(cx),
+        LoopEvent::Resync => enqueue_all(cx),
         LoopEvent::Leading(false) | LoopEvent::Watching(..) | LoopEvent::Overdue(_) => {}
     }
 }
@@ -86,11 +103,11 @@ fn go_to(cx: &mut ContextMut<'_, TtlController>, step: Step) {
     cx.state.step = Some(step);
     cx.out.record(Event::StepChosen(cx.stores.len(), step));
     if cx.leading {
-        wake_all(cx);
+        enqueue_all(cx);
     }
 }
 
-fn wake_all(cx: &mut ContextMut<'_, TtlController>) {
+fn enqueue_all(cx: &mut ContextMut<'_, TtlController>) {
     for node in cx.stores.snapshot() {
         cx.out.enqueue(Key::Node(node.key.clone()));
     }

@@ -8,8 +8,8 @@ use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 
-use controller_core::informer::protobuf::{METADATA_ONLY, Message};
-use controller_core::informer::{DecodeError, Identity, View, Wire};
+use controller_core::cache::protobuf::{METADATA_ONLY, Message};
+use controller_core::cache::{DecodeError, Identity, View, Wire};
 use controller_core::meta::ObjectKey;
 use serde::Deserialize;
 

@@ -3,21 +3,19 @@
 
 use std::sync::Arc;
 
+use controller_core::cache::Page;
 use controller_core::controller::{Accepted, Completed, Loop, LoopEvent, Now, RequestOf};
-use controller_core::informer::Page;
 use controller_core::meta::{ObjectKey, Uid};
 use controller_testing::encodings::assert_the_same_views;
 use controller_testing::sim::{self, Model, NOW, Op, SimResource, Unlimited, Watch};
 use prometheus::Registry;
 use proptest::prelude::*;
+use serde_json::json;
 use ttl_controller::TtlController;
 use ttl_controller::config::Config;
-use ttl_controller::reconcile::Key;
 use ttl_controller::requests::{Answer, Query};
-use ttl_controller::state::State;
+use ttl_controller::state::{Key, State};
 use ttl_controller::view::{Annotation, NodeView, NodeWire};
-
-use serde_json::json;
 
 /// At 101 nodes the cluster crosses into step 1, at 89 it falls back.
 const MOST_NODES: usize = 104;

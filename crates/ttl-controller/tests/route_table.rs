@@ -11,7 +11,7 @@ use prometheus::Registry;
 use rstest::rstest;
 use ttl_controller::TtlController;
 use ttl_controller::config::Config;
-use ttl_controller::reconcile::Key;
+use ttl_controller::state::Key;
 use ttl_controller::view::{Annotation, NodeView};
 
 fn node(number: usize, annotation: Annotation) -> NodeView {
@@ -22,7 +22,7 @@ fn node(number: usize, annotation: Annotation) -> NodeView {
 }
 
 /// Whether the node 1 and whether the node 2 is woken when node 1 is `new` after it was `old`, among `others` nodes.
-fn woken(others: usize, old: Option<Annotation>, new: Option<Annotation>) -> (bool, bool) {
+fn enqueued(others: usize, old: Option<Annotation>, new: Option<Annotation>) -> (bool, bool) {
     let mut nodes = SimResource::new(|nodes| nodes);
     for number in 2..others + 2 {
         nodes.put(node(number, Annotation::Seconds(0)), Uid::default());
@@ -44,8 +44,8 @@ fn woken(others: usize, old: Option<Annotation>, new: Option<Annotation>) -> (bo
         None => nodes.delete(&ObjectKey::cluster("node-1")),
     }
     nodes.deliver(&mut event_loop, NOW);
-    let woken = |name: &str| event_loop.is_queued(&Key::Node(ObjectKey::cluster(name)), NOW);
-    (woken("node-1"), woken("node-2"))
+    let enqueued = |name: &str| event_loop.is_queued(&Key::Node(ObjectKey::cluster(name)), NOW);
+    (enqueued("node-1"), enqueued("node-2"))
 }
 
 #[rstest]
@@ -62,7 +62,7 @@ fn a_change_wakes(
     #[case] new: Option<Annotation>,
     #[case] expected: (bool, bool),
 ) {
-    assert_eq!(woken(others, old, new), expected);
+    assert_eq!(enqueued(others, old, new), expected);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the documents quote of the source is there: tests by file and name, metrics, flags, and the lines of the log.
+//! Checks the documents' quotes of the source: tests by file and name, metrics, flags, and log lines.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,15 +8,15 @@ use anyhow::{Context, Result};
 use crate::command::{self, root};
 use xtask::CONTROLLERS;
 
-/// The table of log lines, which is quoted word by word.
+/// The table of log lines, which are quoted word by word.
 const LOG: (&str, &str) = ("docs/operations.md", "## Log lines");
-/// What the names of our metrics begin with, besides those of the controllers.
+/// Prefixes of our metrics, in addition to those of the controllers.
 const METRICS: [&str; 2] = ["controller_", "dynamic_resource_allocation_"];
-/// Flags of programs that are nowhere in this repository.
+/// Flags of programs that occur nowhere in this repository.
 const OF_OTHERS: [&str; 1] = ["--kube-controller-manager-arg"];
-/// What Prometheus adds to the name of a histogram.
+/// Suffixes that Prometheus adds to the name of a histogram.
 const OF_HISTOGRAMS: [&str; 3] = ["_bucket", "_count", "_sum"];
-/// Shorter parts of a line of the log are found anywhere.
+/// Minimum length, in bytes, of a quoted part of a log line; shorter parts would match anywhere.
 const WORDS: usize = 4;
 
 /// A file of the repository.
@@ -26,10 +26,10 @@ struct File {
 }
 
 struct Tree {
-    /// Rust files, with texts that go over several lines joined.
+    /// Rust files, with multi-line texts joined.
     code: Vec<File>,
     documents: Vec<File>,
-    /// Where flags are named: the helps of the controllers, and the table of those of kube-controller-manager.
+    /// Sources of flags: the helps of the controllers, and the table of kube-controller-manager's flags.
     flags: String,
 }
 
@@ -111,7 +111,7 @@ impl Tree {
         defects
     }
 
-    /// What is not there of a quote.
+    /// What is missing in the source for a quote.
     fn missing(&self, quote: &str) -> Option<String> {
         if let Some((file, test)) = quote.split_once(".rs::") {
             let is_name = !test.is_empty() && test.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -144,7 +144,7 @@ impl Tree {
             text.split(|c: char| !(c.is_ascii_lowercase() || c == '-'))
                 .any(|word| word == flag)
         };
-        // Those of other programs, and of the chores, stand in the code that runs or declares them.
+        // Flags of other programs and of the tools are in the code that runs or declares them.
         let name = flag.trim_start_matches('-');
         let field = format!("{}:", name.replace('-', "_"));
         let quotes = [format!("\"{flag}\""), format!("\"{flag}="), format!("\"{name}\"")];
@@ -165,7 +165,7 @@ impl Tree {
         self.sources().any(|code| code.text.contains(&name))
     }
 
-    /// Whether each part of a line that the table quotes is in one file of the source.
+    /// True if each part of a quoted log line is in one source file.
     fn writes(&self, line: &str) -> bool {
         let parts: Vec<&str> = line
             .split('…')
@@ -183,17 +183,17 @@ impl Tree {
     }
 }
 
-/// What stands between back quotes.
+/// Texts between back quotes.
 fn quoted(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2)
 }
 
-/// Whether `path` ends with all parts of `end`.
+/// True if the last parts of `path` equal `end`.
 fn ends_with(path: &str, end: &str) -> bool {
     PathBuf::from(path).ends_with(end)
 }
 
-/// Texts in Rust that go on after a `\` at the end of a line.
+/// Joins Rust texts that continue after a `\` at the end of a line.
 fn joined(text: &str) -> String {
     let mut parts = text.split("\\\n");
     let first = parts.next().unwrap_or_default().to_owned();

@@ -1,38 +1,38 @@
-//! Which functions a test can reach, as far as the names in the source tell.
+//! Finds the functions that a test can reach, as far as names in the source tell.
 //!
-//! A test reaches the functions of its crate whose names it or its helpers write, what these write in turn, and so on. A
-//! test that runs the whole loop reaches what the loop calls as well: every method of a trait. So a row whose test has
-//! nothing to do with its function is found; whether the test would fail without the function is not.
+//! A test reaches the functions of its crate that it or its helpers name, the functions that these name, and so on. A
+//! test that runs the whole loop also reaches what the loop calls: every method of a trait. This finds rows whose test
+//! has nothing to do with the function; it does not find out whether the test would fail without it.
 //!
-//! It goes by lines, which `cargo fmt` has put in order.
+//! It works on lines, as formatted by `cargo fmt`.
 
 use std::collections::BTreeSet;
 
 use super::Source;
 
-/// Traits whose methods the loop alone calls.
+/// Traits whose methods only the loop calls.
 const OF_THE_LOOP: [&str; 3] = ["Controller", "App", "Watches"];
-/// What a test names that runs the loop, besides those in `tests/sync` and `tests/live`.
+/// Names in tests that run the loop, apart from those in `tests/sync` and `tests/live`.
 const LOOPS: [&str; 2] = ["Loop", "sim"];
 
 /// A function in the source.
 struct Function<'a> {
     name: &'a str,
-    /// The type and the trait of its `impl`.
+    /// Type and trait of the `impl`.
     of: Option<(&'a str, Option<&'a str>)>,
-    /// The file; for a test or its helper what it is compiled with.
+    /// The file; for tests and helpers the unit that is compiled together.
     unit: String,
     is_test: bool,
     words: BTreeSet<&'a str>,
 }
 
-/// The functions of a crate, and what its sources are.
+/// The functions of a crate, and its sources.
 pub(super) struct Functions<'a>(Vec<Function<'a>>, &'a [Source]);
 
-/// What a test reaches.
+/// Everything that a test reaches.
 pub(super) struct Reached<'a> {
     words: BTreeSet<&'a str>,
-    /// The type, and the name.
+    /// Type and name.
     functions: BTreeSet<(Option<&'a str>, &'a str)>,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Functions<'a> {
         Self(sources.iter().flat_map(functions).collect(), sources)
     }
 
-    /// What the test `name` in `file` reaches.
+    /// Everything that the test `name` in `file` reaches.
     pub(super) fn reached_by(&self, file: &str, name: &str) -> Reached<'a> {
         let unit = unit(file);
         let mut words = BTreeSet::new();
@@ -77,7 +77,7 @@ impl<'a> Functions<'a> {
 }
 
 impl Reached<'_> {
-    /// Whether `code` is among it: a function, a method as `Type::method`, or a type.
+    /// True if `code` is reached: a function, a method as `Type::method`, or a type.
     pub(super) fn has(&self, code: &str) -> bool {
         let (of, name) = code
             .rsplit_once("::")
@@ -89,7 +89,7 @@ impl Reached<'_> {
     }
 }
 
-/// Those of `functions` that `is_reached` by the words of those before them. Their words join `words`.
+/// Collects the functions that `is_reached` accepts by the words of those before them; adds their words to `words`.
 fn follow<'f, 'a>(
     mut functions: Vec<&'f Function<'a>>,
     words: &mut BTreeSet<&'a str>,
@@ -107,7 +107,7 @@ fn follow<'f, 'a>(
     }
 }
 
-/// What is compiled together with the tests in `file`.
+/// The unit in which the tests in `file` are compiled.
 fn unit(file: &str) -> String {
     let (folder, name) = file.rsplit_once('/').unwrap_or_default();
     let parts: Vec<_> = file.split('/').collect();
@@ -168,7 +168,7 @@ fn functions(source: &Source) -> Vec<Function<'_>> {
     found
 }
 
-/// The name of the function that begins on this line.
+/// Name of a function that begins on this line.
 fn function(line: &str) -> Option<&str> {
     let (before, after) = line.split_once("fn ")?;
     let mut before = before.split_whitespace();
@@ -177,10 +177,10 @@ fn function(line: &str) -> Option<&str> {
     words(after).next().filter(|_| is_definition)
 }
 
-/// The type of an `impl`, and its trait.
+/// Type and trait of an `impl`.
 fn implemented(line: &str) -> Option<(&str, Option<&str>)> {
     let line = line.strip_prefix("impl")?;
-    // Behind the parameters, if there are any.
+    // After the generic parameters, if any.
     let mut depth = 0;
     let is_behind = |(at, c): (usize, char)| {
         depth += i32::from(c == '<') - i32::from(c == '>');
@@ -205,7 +205,7 @@ fn last(path: &str) -> Option<&str> {
     words_of(path.split('<').next()?).next_back()
 }
 
-/// The words of the code on a line, but for those in texts.
+/// Words of the code on a line, outside of string literals.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     line.split('"').step_by(2).flat_map(words_of)
 }

@@ -1,4 +1,4 @@
-//! The test binaries, and which tests in them need a control plane.
+//! Finds the test binaries and the tests that need a control plane.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,21 +9,21 @@ use serde::Deserialize;
 
 use crate::command::{self, cargo};
 
-/// How a live test says that it is one: `#[ignore = "needs a control plane: …"]`.
+/// Mark of a live test: `#[ignore = "needs a control plane: …"]`.
 const NEEDS: &str = "#[ignore = \"needs a control plane";
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Binary {
-    /// The folder of its package.
+    /// Folder of the package.
     pub(super) folder: PathBuf,
-    /// The name of its target.
+    /// Name of the target.
     pub(super) target: String,
     pub(super) executable: PathBuf,
-    /// How many tests of it need a control plane.
+    /// Number of tests that need a control plane.
     pub(super) live: usize,
 }
 
-/// A line of `cargo --message-format=json`; each says of one artifact what it is.
+/// A line of `cargo --message-format=json`, which describes one artifact.
 #[derive(Deserialize)]
 struct Message {
     manifest_path: Option<PathBuf>,
@@ -56,7 +56,7 @@ fn binaries(messages: &str) -> Result<Vec<Binary>> {
         if let (Some(manifest), Some(target), Some(profile), Some(executable)) =
             (message.manifest_path, message.target, message.profile, message.executable)
             && let Some(folder) = manifest.parent()
-            // Binaries that the tests start are built too.
+            // Excludes binaries that the tests start, which are built as well.
             && profile.test
         {
             found.push(Binary {
@@ -71,7 +71,7 @@ fn binaries(messages: &str) -> Result<Vec<Binary>> {
 }
 
 impl Binary {
-    /// As cargo would run it.
+    /// Runs the tests as cargo would.
     pub(super) fn command(&self) -> Command {
         let mut tests = Command::new(&self.executable);
         tests
@@ -87,7 +87,7 @@ impl std::fmt::Display for Binary {
     }
 }
 
-/// How many tests below the root `source` of an integration test need a control plane.
+/// Number of tests that need a control plane, below the root `source` of an integration test.
 fn live_tests(source: &Path) -> Result<usize> {
     let mut files = vec![source.to_owned()];
     if source.ends_with("main.rs") {
@@ -106,7 +106,7 @@ fn live_tests(source: &Path) -> Result<usize> {
     Ok(count)
 }
 
-/// What a folder holds.
+/// Entries of a folder.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let entries = folder.read_dir().into_iter().flatten().flatten();
     entries.map(|entry| entry.path()).collect()
@@ -120,9 +120,9 @@ mod tests {
     fn the_live_tests_are_counted_in_files_and_folders() {
         let of = |path: &str| live_tests(&command::root().join(path)).unwrap();
         assert_eq!(of("crates/local-control-plane/tests/processes.rs"), 8);
-        // Those of a folder.
+        // In a folder of its own.
         assert!(of("crates/ttl-controller/tests/live/main.rs") > 10);
-        // Those of the charts, too.
+        // In `charts/tests`.
         assert!(of("charts/tests/helm/main.rs") > 0);
         assert_eq!(of("crates/ttl-controller/tests/sync/main.rs"), 0);
         assert_eq!(of("crates/ttl-controller/src/main.rs"), 0);

@@ -5,8 +5,8 @@
 //! | `binary` | the test binaries, and which need a control plane |
 //! | `side_by_side` | runs them side by side |
 //!
-//! The live tests, those that are ignored because they need a control plane, run where one can be had. Leaving them
-//! out is said in the last lines, and with `CI=true` it is a failure.
+//! Live tests are ignored by default, as they need a control plane; they run if one is available. Otherwise the last
+//! lines say that they were left out, which is a failure with `CI=true`.
 
 mod binary;
 mod side_by_side;
@@ -22,11 +22,11 @@ use crate::control_plane::{self, Availability};
 use crate::helm;
 use binary::Binary;
 
-/// The tests of the charts, which need Helm as well.
+/// The tests of the charts, which also need Helm.
 const CHARTS: &str = "charts";
-/// The demo as it is shown to people: it takes its time on every machine.
+/// The demo in its full length, which takes its time on every machine.
 const STORY: &str = "end_to_end";
-/// How many live tests of a binary run at a time: every one has an API server of its own, 400 MB.
+/// Live tests of a binary that run at a time: each has its own API server of 400 MB.
 const LIVE_TESTS: &str = "4";
 
 #[derive(clap::Args)]
@@ -45,18 +45,18 @@ pub(crate) struct Args {
     pub(crate) kubernetes: Option<String>,
 }
 
-/// The live tests that are left out on a minor release, by a part of their names, and why.
+/// Live tests that are left out on a minor release, by part of their names, and why.
 const WITHOUT: [(&str, &[&str]); 2] = [
     (
         "v1.35.",
         &[
-            // It has no PodGroups.
+            // This release has no PodGroups.
             "groups",
-            // An extended resource gets no claim: the gate is off.
+            // The gate is off, so an extended resource gets no claim.
             "extended_resources",
-            // Whoever may write the status of a claim may bind it.
+            // Here, the permission to write a claim's status includes binding it.
             "without_the_right_to_bind",
-            // MutatingAdmissionPolicy is beta.
+            // MutatingAdmissionPolicy is beta here.
             "pods_run_as_whom_the_platform_chooses",
             OF_THE_REFERENCE,
         ],
@@ -64,7 +64,7 @@ const WITHOUT: [(&str, &[&str]); 2] = [
     // The embedded API server has PodGroups as `v1beta1`.
     ("v1.36.", &["pod_groups::on_real", OF_THE_REFERENCE]),
 ];
-/// `docs/flags.md` has the flags of the newest release.
+/// `docs/flags.md` has the flags of the newest release only.
 const OF_THE_REFERENCE: &str = "the_table_of_flags_has_those_of_kube_controller_manager";
 
 pub(crate) fn run(args: &Args) -> Result<()> {
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.kubernetes.is_some() {
         others.clear();
     }
-    // Those that take longest first, so that none runs on alone.
+    // The slowest first, so that none of them runs alone at the end.
     live.sort_by_key(|binary| Reverse((binary.target == STORY, binary.live)));
     let failed = side_by_side::run(live, others, |binary| {
         let mut tests = binary.command();
@@ -105,20 +105,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.kubernetes.is_some() {
         return Ok(());
     }
-    // Cargo compiles and runs these in one.
+    // Cargo compiles and runs doc tests in one command.
     command::run(&mut cargo(["test", "--workspace", "--doc"]))?;
     tools.say_what_was_left_out();
     Ok(())
 }
 
-/// What the live tests need; why not, where something is missing.
+/// What the live tests need, or the reason why it is missing.
 struct Tools {
     control_plane: Result<PathBuf, String>,
     helm: Result<PathBuf, String>,
 }
 
 impl Tools {
-    /// Builds what can be built. With `CI=true` nothing may be missing.
+    /// Builds what can be built. With `CI=true`, nothing may be missing.
     fn find(release: Option<&str>) -> Result<Self> {
         let control_plane = match release {
             Some(version) => Ok(control_plane::of_release(version)?),
@@ -144,7 +144,7 @@ impl Tools {
         Ok(found)
     }
 
-    /// Whether the binary has live tests, and they can run.
+    /// True if the binary has live tests and they can run.
     fn are_there_for(&self, binary: &Binary) -> bool {
         let helm = self.helm.is_ok() || binary.target != CHARTS;
         binary.live > 0 && self.control_plane.is_ok() && helm

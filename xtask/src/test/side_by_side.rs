@@ -1,4 +1,4 @@
-//! Runs test binaries side by side: live tests mostly wait, the others compute.
+//! Runs test binaries in parallel: live tests mostly wait, the others compute.
 
 use std::process::Command;
 use std::sync::Mutex;
@@ -7,14 +7,14 @@ use anyhow::{Context, Result, bail};
 
 use super::binary::Binary;
 
-/// How many binaries with live tests run at a time.
+/// Number of binaries with live tests that run at a time.
 const LIVE: usize = 2;
-/// How many of the others do meanwhile. When there are no live ones left, all are for these.
+/// Number of other binaries that run meanwhile. After the live ones, all slots are for these.
 const OTHERS: usize = 1;
 
-/// Runs what `command` makes of each binary, all of them, also when one fails; those that failed.
+/// Runs `command` for each binary, also after a failure; returns the failed ones.
 ///
-/// What a binary says is printed when it has ended.
+/// Prints the output of a binary when it has ended.
 pub(super) fn run<'a>(
     live: Vec<&'a Binary>,
     others: Vec<&'a Binary>,

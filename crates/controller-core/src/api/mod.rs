@@ -1,25 +1,12 @@
-//! Requests to the API server: one client, one set of limits, one classification of answers.
-//!
-//! - [`client`]: chooses the API server and the credentials
-//! - [`call`]: one request, under a term, classified
-//! - [`credentials`]: client certificates replaced while the process runs; lists who reloads what
-//! - [`http`]: sends a request without a task between caller and connection
-//! - [`dated`]: reads that also return the API server's time
-//! - [`limits`]: the layers every request passes: rate, deadline, `Retry-After`, metrics
-//! - [`outcome`]: what an answer means for the work queue
+//! Requests to the API server, and what its answers mean.
 
-pub mod call;
-pub mod client;
-pub mod credentials;
-pub mod dated;
-mod expiry;
-pub mod http;
-pub mod limits;
-pub mod metrics;
-pub mod outcome;
-mod transport;
+mod call;
+mod outcome;
 
-pub use call::{Call, CallFailed, Caller};
-pub use client::{ConnectOptions, connect};
-pub use http::Http;
-pub use outcome::{AnswerClass, Denial, Verb, classify};
+use jiff::SignedDuration;
+
+pub use call::{Call, CallFailed, LeaseLost};
+pub use outcome::{AnswerClass, Denial, Verb, namespace_terminates, retry_after};
+
+/// How far the API server's clock may be behind ours before the difference counts: its `Date` has whole seconds.
+pub const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_secs(1);

@@ -3,11 +3,10 @@
 //! Status codes and texts are those of kube-apiserver 1.36 (`apimachinery/pkg/api/errors`,
 //! `apiserver/pkg/registry/rest/delete.go`, `apiserver/pkg/storage`).
 
-use std::io;
 use std::time::Duration;
 
-use kube::core::Status;
-use kube::core::response::StatusCause;
+use kube_core::Status;
+use kube_core::response::StatusCause;
 
 /// The wait for a 429 without `Retry-After`.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -76,6 +75,27 @@ impl AnswerClass {
         let wait = Duration::ZERO;
         Self::Retry { fate_unknown, wait }
     }
+
+    /// What `status`, the refusal of a request with `verb`, means.
+    pub fn of(verb: Verb, status: &Status) -> Self {
+        match status.code {
+            404 if status.reason == "NotFound" && verb == Verb::Delete => Self::Done,
+            404 if status.reason == "NotFound" => Self::Gone,
+            409 if status.reason == "AlreadyExists" => Self::AlreadyExists,
+            409 if names_other_uid(status) => Self::Gone,
+            409 => Self::Conflict,
+            422 if has_cause_on(status, "metadata.uid") => Self::Gone,
+            422 => Self::Invalid,
+            403 => Self::Forbidden(denial(verb, status)),
+            429 => Self::Throttled(retry_after(status).unwrap_or(DEFAULT_RETRY_AFTER)),
+            // With or without `Retry-After`: a 504 also answers a write that is carried out a moment later.
+            500.. => Self::Retry {
+                fate_unknown: verb.writes(),
+                wait: retry_after(status).unwrap_or_default(),
+            },
+            _ => Self::retry(false),
+        }
+    }
 }
 
 impl Verb {
@@ -92,55 +112,9 @@ impl Verb {
         }
     }
 
-    const fn writes(self) -> bool {
+    /// True if a request with this verb may change an object.
+    pub const fn writes(self) -> bool {
         matches!(self, Self::Create | Self::Update | Self::Patch | Self::Delete)
-    }
-}
-
-/// The meaning of `error`, the answer to a request with `verb`.
-pub fn classify(verb: Verb, error: &kube::Error) -> AnswerClass {
-    match error {
-        kube::Error::Api(status) => classify_status(verb, status),
-        // Nothing was sent: the request could not be built or signed.
-        kube::Error::BuildRequest(_) | kube::Error::Auth(_) => AnswerClass::retry(false),
-        error => AnswerClass::retry(verb.writes() && !never_connected(error)),
-    }
-}
-
-/// True if no connection was made, so that nothing was sent.
-pub(crate) fn never_connected(error: &kube::Error) -> bool {
-    causes_of(error).any(|cause| {
-        let http = cause.downcast_ref::<hyper_util::client::legacy::Error>();
-        let io = cause.downcast_ref::<io::Error>();
-        http.is_some_and(hyper_util::client::legacy::Error::is_connect)
-            || io.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
-    })
-}
-
-/// `error` and its chain of sources.
-pub(crate) fn causes_of<'a>(
-    error: &'a (dyn std::error::Error + 'static),
-) -> impl Iterator<Item = &'a (dyn std::error::Error + 'static)> {
-    std::iter::successors(Some(error), |error| error.source())
-}
-
-fn classify_status(verb: Verb, status: &Status) -> AnswerClass {
-    match status.code {
-        404 if status.reason == "NotFound" && verb == Verb::Delete => AnswerClass::Done,
-        404 if status.reason == "NotFound" => AnswerClass::Gone,
-        409 if status.reason == "AlreadyExists" => AnswerClass::AlreadyExists,
-        409 if names_other_uid(status) => AnswerClass::Gone,
-        409 => AnswerClass::Conflict,
-        422 if has_cause_on(status, "metadata.uid") => AnswerClass::Gone,
-        422 => AnswerClass::Invalid,
-        403 => AnswerClass::Forbidden(denial(verb, status)),
-        429 => AnswerClass::Throttled(retry_after(status).unwrap_or(DEFAULT_RETRY_AFTER)),
-        // With or without `Retry-After`: a 504 also answers a write that is carried out a moment later.
-        500.. => AnswerClass::Retry {
-            fate_unknown: verb.writes(),
-            wait: retry_after(status).unwrap_or_default(),
-        },
-        _ => AnswerClass::retry(false),
     }
 }
 
@@ -175,7 +149,7 @@ fn denial(verb: Verb, status: &Status) -> Denial {
 }
 
 /// True if a 403 is due to the namespace, which is being deleted.
-pub(super) fn namespace_terminates(status: &Status) -> bool {
+pub fn namespace_terminates(status: &Status) -> bool {
     causes(status)
         .iter()
         .any(|cause| cause.reason == "NamespaceTerminating")
@@ -196,17 +170,17 @@ mod tests {
     /// The write may have had an effect.
     const UNKNOWN: AnswerClass = AnswerClass::retry(true);
 
-    fn answer(status: serde_json::Value) -> kube::Error {
-        kube::Error::Api(Box::new(serde_json::from_value(status).unwrap()))
+    fn answer(status: serde_json::Value) -> Status {
+        serde_json::from_value(status).unwrap()
     }
 
     #[test]
     fn a_404_is_success_for_a_delete_and_gone_for_the_rest() {
         let not_found =
             answer(json!({"code": 404, "reason": "NotFound", "message": "nodes \"a\" not found"}));
-        assert_eq!(classify(Verb::Delete, &not_found), AnswerClass::Done);
-        assert_eq!(classify(Verb::Patch, &not_found), AnswerClass::Gone);
-        assert_eq!(classify(Verb::Get, &not_found), AnswerClass::Gone);
+        assert_eq!(AnswerClass::of(Verb::Delete, &not_found), AnswerClass::Done);
+        assert_eq!(AnswerClass::of(Verb::Patch, &not_found), AnswerClass::Gone);
+        assert_eq!(AnswerClass::of(Verb::Get, &not_found), AnswerClass::Gone);
     }
 
     #[test]
@@ -215,7 +189,7 @@ mod tests {
             json!({"code": 404, "reason": "Failed to parse error data", "message": "404 page not found"}),
         );
         for verb in [Verb::Patch, Verb::Delete] {
-            assert_eq!(classify(verb, &not_served), REFUSED, "{verb:?}");
+            assert_eq!(AnswerClass::of(verb, &not_served), REFUSED, "{verb:?}");
         }
     }
 
@@ -224,8 +198,8 @@ mod tests {
         let exists = answer(json!({"code": 409, "reason": "AlreadyExists"}));
         let conflict = answer(json!({"code": 409, "reason": "Conflict",
             "message": "Operation cannot be fulfilled on nodes \"a\": the object has been modified; please apply your changes to the latest version and try again"}));
-        assert_eq!(classify(Verb::Create, &exists), AnswerClass::AlreadyExists);
-        assert_eq!(classify(Verb::Update, &conflict), AnswerClass::Conflict);
+        assert_eq!(AnswerClass::of(Verb::Create, &exists), AnswerClass::AlreadyExists);
+        assert_eq!(AnswerClass::of(Verb::Update, &conflict), AnswerClass::Conflict);
     }
 
     #[test]
@@ -236,16 +210,16 @@ mod tests {
             "message": "Operation cannot be fulfilled on pods \"a\": the UID in the precondition (x) does not match the UID in record (y). The object might have been deleted and then recreated"}));
         let in_storage = answer(json!({"code": 409, "reason": "Conflict",
             "message": "Operation cannot be fulfilled on pods \"a\": StorageError: invalid object, Code: 4, Key: /registry/pods/a, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: x, UID in object meta: y"}));
-        assert_eq!(classify(Verb::Patch, &in_a_patch), AnswerClass::Gone);
-        assert_eq!(classify(Verb::Delete, &in_a_delete), AnswerClass::Gone);
-        assert_eq!(classify(Verb::Delete, &in_storage), AnswerClass::Gone);
+        assert_eq!(AnswerClass::of(Verb::Patch, &in_a_patch), AnswerClass::Gone);
+        assert_eq!(AnswerClass::of(Verb::Delete, &in_a_delete), AnswerClass::Gone);
+        assert_eq!(AnswerClass::of(Verb::Delete, &in_storage), AnswerClass::Gone);
     }
 
     #[test]
     fn a_422_about_something_else_is_invalid() {
         let invalid = answer(json!({"code": 422, "reason": "Invalid",
             "details": {"causes": [{"field": "metadata.annotations"}]}}));
-        assert_eq!(classify(Verb::Patch, &invalid), AnswerClass::Invalid);
+        assert_eq!(AnswerClass::of(Verb::Patch, &invalid), AnswerClass::Invalid);
     }
 
     #[test]
@@ -265,7 +239,7 @@ mod tests {
             (Verb::Create, quota, Denial::ThisObject),
             (Verb::Create, terminating, Denial::NamespaceTerminating),
         ] {
-            assert_eq!(classify(verb, &answer), AnswerClass::Forbidden(denial));
+            assert_eq!(AnswerClass::of(verb, &answer), AnswerClass::Forbidden(denial));
         }
     }
 
@@ -279,7 +253,10 @@ mod tests {
         );
         for (answer, seconds) in [(with_wait, 7), (without, 1), (for_a_day, 300)] {
             let wait = Duration::from_secs(seconds);
-            assert_eq!(classify(Verb::Patch, &answer), AnswerClass::Throttled(wait));
+            assert_eq!(
+                AnswerClass::of(Verb::Patch, &answer),
+                AnswerClass::Throttled(wait)
+            );
         }
     }
 
@@ -291,7 +268,7 @@ mod tests {
                 let wait = Duration::from_secs(seconds);
                 for (verb, fate_unknown) in [(Verb::Patch, true), (Verb::List, false)] {
                     assert_eq!(
-                        classify(verb, &failed),
+                        AnswerClass::of(verb, &failed),
                         AnswerClass::Retry { fate_unknown, wait },
                         "{code}"
                     );
@@ -301,31 +278,11 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_nobody_took_did_not_happen() {
-        let io = |kind| kube::Error::Service(io::Error::from(kind).into());
-        assert_eq!(
-            classify(Verb::Delete, &io(io::ErrorKind::ConnectionRefused)),
-            REFUSED
-        );
-        assert_eq!(
-            classify(Verb::Delete, &io(io::ErrorKind::ConnectionReset)),
-            UNKNOWN
-        );
-    }
-
-    #[test]
     fn the_fate_of_a_write_is_unknown_after_a_5xx_and_known_after_a_4xx() {
         let internal = answer(json!({"code": 500, "reason": "InternalError"}));
         let unauthorized = answer(json!({"code": 401, "reason": "Unauthorized"}));
-        assert_eq!(classify(Verb::Patch, &internal), UNKNOWN);
-        assert_eq!(classify(Verb::Get, &internal), REFUSED);
-        assert_eq!(classify(Verb::Patch, &unauthorized), REFUSED);
-    }
-
-    #[test]
-    fn the_fate_of_a_write_is_unknown_when_the_connection_broke() {
-        let broken = kube::Error::Service("connection reset".into());
-        assert_eq!(classify(Verb::Patch, &broken), UNKNOWN);
-        assert_eq!(classify(Verb::List, &broken), REFUSED);
+        assert_eq!(AnswerClass::of(Verb::Patch, &internal), UNKNOWN);
+        assert_eq!(AnswerClass::of(Verb::Get, &internal), REFUSED);
+        assert_eq!(AnswerClass::of(Verb::Patch, &unauthorized), REFUSED);
     }
 }

@@ -1,4 +1,4 @@
-//! Durations as Go writes them.
+//! Durations in Go's notation.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A length of time in Go's notation: `1m30s`, `1.5s`, `300ms`, `0`.
 ///
-/// Never negative and at most `i64::MAX` nanoseconds (292 years), the longest that Go can hold, so that
-/// adding one to a time of this century cannot overflow.
+/// Never negative and at most `i64::MAX` nanoseconds (292 years), the maximum in Go, so that adding one to a time of
+/// this century cannot overflow.
 ///
 /// Source: `time.ParseDuration` and `time.Duration.String`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,12 +21,12 @@ const TOO_LONG: &str = "longer than 292 years";
 const SECOND: u128 = 1_000_000_000;
 
 impl GoDuration {
-    /// Whole seconds.
+    /// A duration of whole seconds.
     pub const fn from_secs(seconds: u32) -> Self {
         Self(Duration::from_secs(seconds as u64))
     }
 
-    /// The length as the standard library has it.
+    /// The duration as a standard [`Duration`].
     pub const fn get(self) -> Duration {
         self.0
     }
@@ -52,7 +52,7 @@ fn read(text: &str) -> Result<GoDuration, String> {
     }
 }
 
-/// One number with its unit, in nanoseconds, and the text after it.
+/// Reads one number with its unit, in nanoseconds; also returns the text after it.
 fn read_part(text: &str) -> Result<(u128, &str), String> {
     let (whole, rest) = split_digits(text);
     let (fraction, rest) = rest.strip_prefix('.').map_or(("", rest), split_digits);
@@ -79,7 +79,7 @@ fn read_part(text: &str) -> Result<(u128, &str), String> {
         }
     };
     let whole: u64 = format!("0{whole}").parse().map_err(|_| TOO_LONG)?;
-    // Cut, not rounded. Fifteen digits of an hour reach below a nanosecond, and their product with it fits easily.
+    // Truncates. Fifteen digits of an hour are finer than a nanosecond, and their product with the unit fits easily.
     let fraction: u64 = format!("{fraction:0<15.15}").parse().map_err(|_| TOO_LONG)?;
     let fraction = u128::from(fraction) * nanos / 1_000_000_000_000_000;
     Ok((u128::from(whole) * nanos + fraction, rest))
@@ -132,7 +132,7 @@ impl Serialize for GoDuration {
 
 impl<'de> Deserialize<'de> for GoDuration {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // As with serde's own types, whoever reads the document names the value.
+        // As with serde's own types, the reader of the document adds the key to the error.
         read(&String::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }

@@ -1,12 +1,12 @@
-//! What is logged.
+//! The log filter.
 
 use tracing_subscriber::filter::{LevelFilter, Targets};
 
-/// Libraries that are silent unless the filter names them. kube logs whole bodies and every 5xx as an error; what
-/// matters of it is logged here, classified and once.
+/// Libraries that are silent unless the filter names them. kube logs whole bodies and every 5xx as an error; this crate
+/// logs the important failures itself, classified and once.
 const SILENT: [&str; 5] = ["kube_client", "kube_runtime", "hyper", "rustls", "tower"];
 
-/// A filter that is none.
+/// A log filter that cannot be parsed.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "log filter {filter:?}: {directive:?} is neither a level (off, error, warn, info, debug, trace) nor target=level"
@@ -14,12 +14,12 @@ const SILENT: [&str; 5] = ["kube_client", "kube_runtime", "hyper", "rustls", "to
 pub struct BadLogFilter {
     /// The whole filter.
     pub filter: String,
-    /// The part that is wrong.
+    /// The malformed part.
     pub directive: String,
 }
 
 /// Reads `filter`: a level or a comma-separated list of `target=level`.
-pub(crate) fn log_filter(filter: &str) -> Result<Targets, BadLogFilter> {
+pub fn log_filter(filter: &str) -> Result<Targets, BadLogFilter> {
     let wrong = |directive: &str| BadLogFilter {
         filter: filter.to_owned(),
         directive: directive.to_owned(),
@@ -29,10 +29,10 @@ pub(crate) fn log_filter(filter: &str) -> Result<Targets, BadLogFilter> {
     }
     let silent = SILENT.map(|target| (target, LevelFilter::OFF));
     let mut wanted = filter.split(',').map(str::trim).filter(|part| !part.is_empty());
-    // A later level replaces an earlier one of the same target, so the user's word is the last.
+    // A later level replaces an earlier one of the same target, so the user's filter overrides SILENT.
     wanted.try_fold(Targets::new().with_targets(silent), |targets, part| {
         let level = |text: &str| text.parse::<LevelFilter>().map_err(|_| wrong(part));
-        // Another target would match no event, and no level at all is read as that of errors.
+        // Other targets would match no event, and an empty level would parse as error.
         let is_target = |c: char| c.is_alphanumeric() || "_:".contains(c);
         match part.split_once('=') {
             None => Ok(targets.with_default(level(part)?)),

@@ -1,7 +1,7 @@
-//! The settings that all controllers share, and what a controller's own settings must provide.
+//! The settings that all controllers share, and the trait for a controller's own settings.
 //!
-//! A controller declares one struct. Its fields are the keys of the config file; [`crate::args`] makes the
-//! flags, their environment twins and the help from the same fields, [`config_schema`] the JSON Schema:
+//! A controller declares one struct, whose fields are the keys of the config file. From the same fields the runtime
+//! builds the flags, the environment variables, the help and the JSON Schema:
 //!
 //! ```
 //! use controller_core::config::{CommonConfig, ControllerConfig};
@@ -27,17 +27,10 @@
 
 mod duration;
 mod log_filter;
-mod property;
-mod redact;
 mod settings;
 
 pub use self::duration::GoDuration;
-pub use self::log_filter::BadLogFilter;
-pub(crate) use self::log_filter::log_filter;
-pub use self::property::config_schema;
-pub(crate) use self::property::{Kind, Property, defaults, kebab_case, properties};
-pub use self::redact::effective;
-pub(crate) use self::redact::{as_flags, redacted};
+pub use self::log_filter::{BadLogFilter, log_filter};
 pub use self::settings::{
     CommonConfig, ControllerConfig, Encoding, FieldError, LogFormat, MetricsAuthorization,
 };

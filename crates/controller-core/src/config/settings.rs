@@ -1,4 +1,4 @@
-//! The settings that all controllers share, and what a controller's own settings must provide.
+//! The settings that all controllers share, and the trait for a controller's own settings.
 
 use std::net::{Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -13,30 +13,28 @@ use crate::meta::is_dns_subdomain;
 
 /// All settings of one controller.
 ///
-/// Every field, flattened ones included, is a scalar: a boolean, a number, a string or an enum of strings. Its
-/// doc comment is the help text of its flag. `Serialize` must write every field, for the defaults are read
-/// from the serialized `Default`.
+/// Every field, including flattened ones, is a scalar: a boolean, a number, a string or an enum of strings. Its doc
+/// comment is the help text of its flag. `Serialize` must write every field, as the defaults come from the serialized
+/// `Default`.
 pub trait ControllerConfig: Serialize + DeserializeOwned + JsonSchema + Default {
     /// The settings that all controllers share.
     fn common(&self) -> &CommonConfig;
 
-    /// What is wrong with the controller's own settings beyond their types, and beyond the ranges of integers that their
-    /// schema names; empty when nothing is.
-    /// [`CommonConfig::validate`] is called besides.
+    /// Errors in the controller's own settings other than wrong types and integers outside the range in the schema.
+    /// The caller also calls [`CommonConfig::validate`].
     fn validate(&self) -> Vec<FieldError> {
         Vec::new()
     }
 }
 
-/// A setting whose value has the right type and is wrong all the same.
+/// A setting whose value has the right type but is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
     /// The key in the config file, such as `kubeApiQps`.
     pub field: &'static str,
-    /// The key of the setting that `field` does not go with, where two disagree.
+    /// The key of the other setting if `field` conflicts with one.
     pub against: Option<&'static str>,
-    /// The value and what it must be. It names both keys where two settings disagree: either of them may be
-    /// the one that was set.
+    /// The value and the requirement. Names both keys if two settings conflict, as the user may have set either.
     pub problem: String,
 }
 
@@ -94,7 +92,7 @@ pub struct CommonConfig {
     #[schemars(extend("x-heading" = ADMIN_SERVER, "format" = "ip:port"))]
     pub http_bind_address: SocketAddr,
     /// Who may read /metrics. `none`: no authorization. `kubernetes`: require a bearer token allowed to `get` the path
-    /// (TokenReview, SubjectAccessReview); enables TLS. The same protects /configz, /flagz, /statusz and the reasons in
+    /// (`TokenReview`, `SubjectAccessReview`); enables TLS. The same protects /configz, /flagz, /statusz and the reasons in
     /// /readyz (`get` of `/readyz/*`); with `none` these are served to localhost only, such as kubectl port-forward.
     #[schemars(extend("x-heading" = ADMIN_SERVER))]
     pub metrics_authorization: MetricsAuthorization,
@@ -153,10 +151,10 @@ const LEADER_ELECTION: &str = "Leader election";
 const ADMIN_SERVER: &str = "Admin server";
 const LOGGING: &str = "Logging";
 
-/// With a lower rate a second nothing would happen for so long that it must be a mistake.
+/// Lowest rate per second: a lower one would stop all work for so long that it must be a mistake.
 const LOWEST_RATE: f64 = 0.001;
 
-/// How much longer than the retry period client-go may wait between two tries.
+/// Factor by which client-go may exceed the retry period between two tries.
 /// Source: client-go `tools/leaderelection`, `JitterFactor`.
 const JITTER_FACTOR: f64 = 1.2;
 
@@ -198,7 +196,7 @@ impl FieldError {
         }
     }
 
-    /// What is wrong with a rate a second; 0 is no limit.
+    /// The error if `rate`, per second, is invalid; 0 is no limit.
     pub fn of_rate(field: &'static str, rate: f64) -> Option<Self> {
         let problem = match rate {
             0.0 | LOWEST_RATE..=f64::MAX => return None,
@@ -211,7 +209,7 @@ impl FieldError {
         ))
     }
 
-    /// `field` and `against` do not go together.
+    /// `field` and `against` conflict.
     pub fn between(field: &'static str, against: &'static str, problem: impl Into<String>) -> Self {
         Self {
             field,
@@ -229,7 +227,7 @@ impl ControllerConfig for CommonConfig {
 }
 
 impl CommonConfig {
-    /// What is wrong beyond the types; empty when nothing is.
+    /// Errors other than wrong types; empty for a valid config.
     pub fn validate(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();
         errors.extend(FieldError::of_rate("kubeApiQps", self.kube_api_qps));
@@ -267,8 +265,7 @@ impl CommonConfig {
         errors
     }
 
-    /// The conditions under which client-go's election works, and those of the Lease object, which counts in
-    /// whole seconds of 32 bits.
+    /// Checks the requirements of client-go's election and of the Lease object, which counts whole seconds in 32 bits.
     fn lease_times(&self) -> Vec<FieldError> {
         let (lease_key, lease) = ("leaderElectLeaseDuration", self.leader_elect_lease_duration);
         let (renew_key, renew) = ("leaderElectRenewDeadline", self.leader_elect_renew_deadline);
@@ -311,7 +308,7 @@ impl CommonConfig {
     }
 }
 
-/// Source: RFC 1123, as Kubernetes reads it for the names of namespaces.
+/// Source: RFC 1123, as Kubernetes applies it to names of namespaces.
 fn is_dns_label(name: &str) -> bool {
     name.len() <= 63 && !name.contains('.') && is_dns_subdomain(name)
 }

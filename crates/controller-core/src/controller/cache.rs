@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{Accepted, AnswerOf, Controller, Loop, Now, StoreOf, Watches};
 use crate::api::CallFailed;
-use crate::informer::{Freshness, Page, Versioned, View, WriteEffect};
+use crate::cache::{Freshness, Page, Versioned, View, WriteEffect};
 use crate::meta::{ObjectKey, Uid};
 
 /// A write in one of its phases. [`Controller::apply_to_cache`] declares its effect; this applies it to the store.

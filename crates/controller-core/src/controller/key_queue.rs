@@ -68,8 +68,8 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
         }
     }
 
-    pub(super) fn requeue(&mut self, key: K, wake: Requeue, now: Now, seats: &impl Seats<K>) {
-        match wake {
+    pub(super) fn requeue(&mut self, key: K, requeue: Requeue, now: Now, seats: &impl Seats<K>) {
+        match requeue {
             Requeue::Now => {
                 self.add_due(now, seats);
                 self.enqueue(key, now, seats);

@@ -2,7 +2,7 @@
 //!
 //! A [`Controller`] declares what it watches, what it remembers, the next action for a key, and the request of each
 //! action. It has no client, clock, lock or task. The [`Loop`] calls it and is a value too: it holds the queues, the
-//! passes and the requests in flight. [`run`] is the thin asynchronous part: it performs the loop's effects.
+//! passes and the requests in flight. The runtime performs its effects.
 //! `docs/architecture.md` draws it.
 //!
 //! | file | answers |
@@ -17,9 +17,6 @@
 //! | `plans` | what would a dry run write? |
 //! | `cache` | what do an accepted write and a read do to the cache? |
 //! | `request` | how does a query or a write become a request? |
-//! | `run` | who performs the loop's effects? |
-//! | `informer_set` | which informers feed the loop? |
-//! | `explain` | what would the controller do with one object, and why? |
 //!
 //! `examples/dimmer.rs` is a whole controller in one file.
 //!
@@ -32,9 +29,7 @@ mod answers;
 mod cache;
 mod effect;
 mod event_loop;
-mod explain;
 mod fair_queue;
-mod informer_set;
 mod key_queue;
 mod levels;
 mod pass;
@@ -45,7 +40,6 @@ mod queue;
 mod request;
 mod requests;
 mod retry;
-mod run;
 mod seating;
 mod timers;
 mod workers;
@@ -53,7 +47,6 @@ mod workers;
 use std::convert::Infallible;
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
-use std::sync::Arc;
 use std::time::Duration;
 
 use derive_where::derive_where;
@@ -61,21 +54,18 @@ use prometheus::Registry;
 
 pub use self::cache::{CacheRead, CacheWrite};
 pub use self::effect::{Completed, Effect, Notification, Polled};
-pub use self::event_loop::Loop;
-pub use self::explain::{Explained, explain};
-pub use self::informer_set::InformerSet;
+pub use self::event_loop::{Inspector, Loop};
 pub use self::pass::{
     Accepted, Action, Description, Failed, Now, Object, Outcome, Pass, QueryPolicy, Reply, RequestOf,
     Requeue, ResultOf,
 };
 pub use self::permit_queue::Limit;
 pub use self::queue::{Order, Priority, Queue};
-pub use self::request::{Request, Sender, requests_to};
+pub use self::request::{Request, requests_to};
 pub use self::retry::{Retry, RetryLimit, RetryShare};
-pub use self::run::{Driver, ask_and_run, run};
 use crate::api::CallFailed;
+use crate::cache::{Change, Store, View};
 use crate::events::Recorder;
-use crate::informer::{Change, Store, View};
 
 /// Wait before another look at an object that a read has shown and the cache has not yet.
 const READ_AGAIN: Duration = Duration::from_secs(1);
@@ -160,11 +150,11 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
     }
 
     /// Emits `event`, for example as a Kubernetes event or a log line.
-    fn record(&self, event: Self::Event, recorder: &Recorder);
+    fn record(&self, event: Self::Event, recorder: &dyn Recorder);
 
     /// Registers the metrics that are computed at scrape time; none by default.
-    fn register(driver: &Arc<Driver<Self>>, registry: &Registry) -> prometheus::Result<()> {
-        let _ = (driver, registry);
+    fn register(inspector: &Inspector<Self>, registry: &Registry) -> prometheus::Result<()> {
+        let _ = (inspector, registry);
         Ok(())
     }
 
@@ -315,9 +305,9 @@ impl<C: Controller> Output<C> {
         self.requeue(key, Requeue::Now);
     }
 
-    /// Requeues `key`; `wake` says when.
-    pub fn requeue(&mut self, key: C::Key, wake: Requeue) {
-        self.requeues.push((key, wake));
+    /// Requeues `key`; `requeue` says when.
+    pub fn requeue(&mut self, key: C::Key, requeue: Requeue) {
+        self.requeues.push((key, requeue));
     }
 
     /// Adds an event for [`Controller::record`].

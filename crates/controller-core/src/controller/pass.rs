@@ -12,6 +12,7 @@ use super::permit_queue::Spot;
 use super::requests::PassSlots;
 use super::{AnswerOf, Controller, Write};
 use crate::api::{AnswerClass as Classified, CallFailed};
+use crate::cache::read_meta;
 use crate::meta::{ObjectKey, Uid};
 
 /// Answers to one query in one pass, at most: the watch may show something newer meanwhile.
@@ -103,6 +104,19 @@ pub struct Accepted {
     pub version: Option<u64>,
     /// True if the object has a `deletionTimestamp`.
     pub deleting: bool,
+}
+
+impl Accepted {
+    /// Reads the body of an answer. The body may also be a `Status`, or what a proxy makes of it: then it says nothing
+    /// about the object.
+    pub fn read(body: &[u8]) -> Self {
+        let meta = std::str::from_utf8(body).map(read_meta).unwrap_or_default();
+        Self {
+            uid: meta.uid,
+            version: meta.resource_version.and_then(|version| version.parse().ok()),
+            deleting: meta.is_deleting,
+        }
+    }
 }
 
 /// The answer to a query.
@@ -290,7 +304,7 @@ impl<C: Controller> Pass<C> {
     }
 
     /// Records the answer to a query.
-    pub(super) fn answered(&mut self, query: C::Query, reply: Reply<AnswerOf<C>>) {
+    pub fn answered(&mut self, query: C::Query, reply: Reply<AnswerOf<C>>) {
         self.has_a_sign_of_life();
         let has_failed = reply.value.is_err();
         self.has_failure |= has_failed;

@@ -298,7 +298,7 @@ impl<C: Controller> Loop<C> {
     fn finish(&mut self, key: &C::Key, pass: Pass<C>, mut requeues: Vec<(C::Key, Requeue)>, now: Now) {
         if pass.failed.is_some() && matches!(self.queue(key).queue.retry, Retry::RateLimited(_)) {
             self.stop(key, pass, now);
-            requeues.retain(|(woken, _)| woken != key);
+            requeues.retain(|(enqueued, _)| enqueued != key);
         } else {
             self.succeed(key, pass, now);
         }

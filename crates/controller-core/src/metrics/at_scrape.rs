@@ -21,7 +21,7 @@ pub fn at_scrape<const N: usize>(
 }
 
 /// [`at_scrape`] for gauges of any type and with labels.
-pub(crate) fn at_scrape_of<P: Atomic + 'static, const N: usize>(
+pub fn at_scrape_of<P: Atomic + 'static, const N: usize>(
     registry: &Registry,
     gauges: [Opts; N],
     values: impl Fn() -> Option<[P::T; N]> + Send + Sync + 'static,

@@ -5,7 +5,7 @@ use super::*;
 
 const MIN: u64 = 60;
 
-/// What a caller may do about a value that somebody has replaced.
+/// What a caller may do about a value that another writer has replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Write,
@@ -192,7 +192,7 @@ fn settled_objects_do_not_pile_up_and_contested_ones_stay() {
     for second in 0..3000 {
         rivals.wrote(&second, at(second));
     }
-    // At most twice what the last five minutes hold.
+    // At most twice the number of records of the last five minutes.
     assert!(rivals.records.len() <= 2 * 302 + 1);
     assert!(rivals.records.contains_key(&u64::MAX));
 }
@@ -233,8 +233,8 @@ fn the_manager_that_wrote_the_field_last_is_named() {
 }
 
 proptest! {
-    /// The rival undoes after the given delays; the caller syncs every given number of seconds and writes as soon as it
-    /// may.
+    /// The rival undoes after the given delays; the caller syncs at the given interval in seconds and writes as soon as
+    /// allowed.
     #[test]
     fn a_rival_is_never_answered_in_a_hot_loop(
         delays in prop::collection::vec(0u64..400, 1..40),

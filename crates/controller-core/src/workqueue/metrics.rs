@@ -4,18 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use derive_where::derive_where;
 use parking_lot::Mutex;
 use prometheus::core::AtomicF64;
 use prometheus::{Histogram, HistogramOpts, IntCounter, IntGauge, Opts, Registry, exponential_buckets};
-use tokio::time::Instant;
 
-use crate::clock::Clock;
 use crate::metrics::{at_scrape_of, register};
 
 /// The metrics of one queue; cheap to clone.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
+#[derive_where(Debug)]
 pub struct QueueMetrics {
-    clock: Clock,
+    /// Time since the start of the process.
+    #[derive_where(skip)]
+    uptime: Arc<dyn Fn() -> Duration + Send + Sync>,
     depth: IntGauge,
     adds: IntCounter,
     queue_duration: Histogram,
@@ -33,14 +35,18 @@ struct Running {
 
 #[derive(Debug)]
 struct Run {
-    began: Instant,
+    began: Duration,
     /// Last time at which the run made progress.
-    went_on: Instant,
+    went_on: Duration,
 }
 
 impl QueueMetrics {
-    /// Makes the metrics of the queue `name` and registers them; fails if `registry` already has them.
-    pub fn register(registry: &Registry, clock: Clock, name: &str) -> prometheus::Result<Self> {
+    /// Makes the metrics of the queue `name` and registers them; `uptime` counts from the start of the process. Fails if `registry` already has them.
+    pub fn register(
+        registry: &Registry,
+        uptime: impl Fn() -> Duration + Send + Sync + 'static,
+        name: &str,
+    ) -> prometheus::Result<Self> {
         let opts = |metric: &str, help: &str| Opts::new(metric, help).const_label("name", name);
         let histogram = |metric: &str, help: &str| {
             // Kubernetes' buckets: 10 ns to 10 s.
@@ -49,7 +55,8 @@ impl QueueMetrics {
             register(registry, Histogram::with_opts(options))
         };
         let running = Arc::new(Mutex::new(Running::default()));
-        let (asked, at) = (Arc::clone(&running), clock.clone());
+        let uptime: Arc<dyn Fn() -> Duration + Send + Sync> = Arc::new(uptime);
+        let (asked, at) = (Arc::clone(&running), Arc::clone(&uptime));
         let gauges = [
             opts(
                 "workqueue_unfinished_work_seconds",
@@ -63,7 +70,7 @@ impl QueueMetrics {
             ),
         ];
         at_scrape_of::<AtomicF64, 2>(registry, gauges, move || {
-            let (running, now) = (asked.lock(), at.instant());
+            let (running, now) = (asked.lock(), at());
             Some([running.unfinished(now), running.longest(now)].map(|time| time.as_secs_f64()))
         })?;
         let counter = |metric, help| register(registry, IntCounter::with_opts(opts(metric, help)));
@@ -87,7 +94,7 @@ impl QueueMetrics {
                 "Total number of retries handled by workqueue",
             )?,
             running,
-            clock,
+            uptime,
         })
     }
 
@@ -95,9 +102,7 @@ impl QueueMetrics {
     /// stuck.
     pub fn longest_stuck(&self) -> Duration {
         let first = self.running.lock().runs.values().map(|run| run.went_on).min();
-        first.map_or(Duration::ZERO, |first| {
-            self.clock.instant().saturating_duration_since(first)
-        })
+        first.map_or(Duration::ZERO, |first| (self.uptime)().saturating_sub(first))
     }
 
     /// Counts a key that waits to be processed.
@@ -119,7 +124,7 @@ impl QueueMetrics {
         let mut running = self.running.lock();
         running.last += 1;
         let run = running.last;
-        let now = self.clock.instant();
+        let now = (self.uptime)();
         let (began, went_on) = (now, now);
         running.runs.insert(run, Run { began, went_on });
         run
@@ -128,7 +133,7 @@ impl QueueMetrics {
     /// Records progress of a run: the run waits for something, or does it.
     pub(crate) fn goes_on(&self, run: u64) {
         if let Some(run) = self.running.lock().runs.get_mut(&run) {
-            run.went_on = self.clock.instant();
+            run.went_on = (self.uptime)();
         }
     }
 
@@ -136,19 +141,19 @@ impl QueueMetrics {
         let ended = self.running.lock().runs.remove(&run);
         if let Some(ended) = ended {
             self.work_duration
-                .observe((self.clock.instant() - ended.began).as_secs_f64());
+                .observe((self.uptime)().saturating_sub(ended.began).as_secs_f64());
         }
     }
 }
 
 impl Running {
-    fn longest(&self, now: Instant) -> Duration {
+    fn longest(&self, now: Duration) -> Duration {
         let first = self.runs.values().next();
-        first.map_or(Duration::ZERO, |run| now.saturating_duration_since(run.began))
+        first.map_or(Duration::ZERO, |run| now.saturating_sub(run.began))
     }
 
-    fn unfinished(&self, now: Instant) -> Duration {
+    fn unfinished(&self, now: Duration) -> Duration {
         let runs = self.runs.values();
-        runs.map(|run| now.saturating_duration_since(run.began)).sum()
+        runs.map(|run| now.saturating_sub(run.began)).sum()
     }
 }

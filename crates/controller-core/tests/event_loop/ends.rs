@@ -22,7 +22,7 @@ fn a_drain_takes_no_new_keys_and_lets_passes_run_to_their_end() {
             Some(_) if seen.is_accepted(seen.key) => Action::Done(vec![(seen.key, Requeue::Now)]),
             Some(_) => writes([seen.key]),
         });
-    rig.wake_all(["x=1", "y=1", "z=1"]);
+    rig.enqueue_all(["x=1", "y=1", "z=1"]);
     assert_eq!(rig.turn(), ["x=1 asks q"]);
     assert!(!rig.event_loop.is_drained(), "no drain has begun");
     rig.event_loop.drain();
@@ -44,7 +44,7 @@ fn a_drain_of_a_loop_without_passes_is_over_at_once() {
         Setup::default().rig(ask_once),
         Setup::default().unsynced(ask_once),
     ] {
-        rig.wake("a");
+        rig.enqueue("a");
         rig.event_loop.drain();
         assert!(rig.event_loop.is_drained());
         assert_eq!(rig.turn(), NOTHING);
@@ -55,7 +55,7 @@ fn a_drain_of_a_loop_without_passes_is_over_at_once() {
 fn caches_that_are_full_after_a_drain_has_begun_start_nothing() {
     let mut rig = Setup::default().unsynced(ask_once);
     rig.lead(true);
-    rig.wake("a");
+    rig.enqueue("a");
     rig.event_loop.drain();
     rig.event_loop.on_event(LoopEvent::Synced, rig.now);
     assert_eq!(rig.turn(), NOTHING);
@@ -65,7 +65,7 @@ fn caches_that_are_full_after_a_drain_has_begun_start_nothing() {
 #[test]
 fn a_lost_term_ends_a_drain() {
     let mut rig = Setup::default().rig(ask_once);
-    rig.woken("a");
+    rig.enqueued("a");
     rig.event_loop.drain();
     rig.lead(false);
     assert!(rig.event_loop.is_drained());
@@ -95,13 +95,13 @@ fn a_dry_run_sends_nothing_and_goes_on_as_if_it_had() {
         None => writes(["step=1", "x=1"]),
         Some(_) => writes(["x=1", "y=1"]),
     });
-    assert_eq!(rig.woken("a"), NOTHING);
+    assert_eq!(rig.enqueued("a"), NOTHING);
     assert_eq!(rig.limit.taken.get(), 0);
     assert_eq!(
         rig.result()[2..],
         ["step=1: planned", "x=1: planned", "y=1: planned"]
     );
-    // A step towards another write is not counted.
+    // A step towards another write does not count.
     assert_eq!(planned(&mut rig), ["a would write x=1", "a would write y=1"]);
     rig.asked();
     rig.after(4 * MINUTE);
@@ -114,16 +114,16 @@ fn a_planned_write_is_counted_once_until_the_plan_changes() {
         let changed = seen.knows("Leading(false)");
         writes(if changed { ["x=1", "y=2"] } else { ["x=1", "y=1"] })
     });
-    rig.woken("a");
+    rig.enqueued("a");
     assert_eq!(planned(&mut rig), ["a would write x=1", "a would write y=1"]);
-    rig.woken("a");
+    rig.enqueued("a");
     assert_eq!(planned(&mut rig), NOTHING);
-    rig.woken("b");
+    rig.enqueued("b");
     // Each key has its own plan.
     assert_eq!(planned(&mut rig), ["b would write x=1", "b would write y=1"]);
     rig.lead(false);
     rig.lead(true);
-    rig.woken("a");
+    rig.enqueued("a");
     assert_eq!(planned(&mut rig), ["a would write y=2"]);
 }
 
@@ -144,7 +144,7 @@ fn a_plan_that_was_given_up_is_counted_when_it_comes_back() {
         (true, &["a would write x=1"]),
     ] {
         is_wanted.store(wanted, SeqCst);
-        rig.woken("a");
+        rig.enqueued("a");
         assert_eq!(planned(&mut rig), counted);
     }
 }
@@ -157,26 +157,26 @@ fn a_plan_that_nobody_makes_for_five_minutes_is_undone() {
         [] => Action::Done(vec![]),
         planned => writes(planned.iter().copied()),
     });
-    // Minutes that pass, the writes that are wanted and planned after them, and how many keys are undone then.
+    // Minutes that pass, the wanted writes, the plans reported then, and the number of keys left undone.
     for (minutes, planned, undone) in [
         (0, &["x=1"][..], 0),
         (4, &["x=2"], 0),
         // Another plan for the same key does not restart the five minutes.
         (1, &["x=2"], 1),
-        // Another writer has made it.
+        // Another writer has made the write.
         (1, &[], 0),
         (1, &["x=3"], 0),
         (4, &["x=3"], 0),
         (1, &["x=3"], 1),
         (0, &[], 0),
-        // A step towards another write is not counted.
+        // A step towards another write does not count.
         (1, &["step=1"], 0),
         (9, &["step=1"], 0),
         (0, &["step=1", "x=4"], 1),
     ] {
         rig.after(minutes * MINUTE);
         *wanted.lock() = planned.to_vec();
-        rig.wake("a");
+        rig.enqueue("a");
         rig.turn();
         assert_eq!(
             rig.event_loop.undone(),
@@ -198,7 +198,7 @@ fn a_key_with_a_plan_is_asked_again_every_five_minutes() {
             Action::Done(vec![])
         }
     });
-    rig.wake_all(["a", "b"]);
+    rig.enqueue_all(["a", "b"]);
     rig.turn();
     rig.asked();
     let mut minute = || {
@@ -216,7 +216,7 @@ fn a_key_with_a_plan_is_asked_again_every_five_minutes() {
         [[(true, 1, 1)].as_slice(), &[(false, 1, 1); 4]].concat()
     );
     assert_eq!(minutes[9], (true, 1, 1));
-    // The object goes, which enqueues no key.
+    // The object is deleted, which enqueues no key.
     is_wanted.store(false, SeqCst);
     let minutes: Vec<_> = (1..=10).map(|_| minute()).collect();
     assert_eq!(minutes[..4], [(false, 1, 1); 4]);
@@ -237,10 +237,10 @@ fn read_then_plan(seen: &Seen<'_>) -> Action<Scripted> {
 
 fn planned_once(rig: &mut Rig) {
     rig.limit = Permits::default();
-    assert_eq!(rig.woken("a"), ["a asks q"]);
+    assert_eq!(rig.enqueued("a"), ["a asks q"]);
     rig.answered("q", "x");
     assert_eq!(planned(rig), ["a would write x=1"]);
-    assert_eq!(rig.woken("a"), ["a asks q"]);
+    assert_eq!(rig.enqueued("a"), ["a asks q"]);
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn a_plan_that_the_end_of_a_term_has_cut_off_has_not_changed() {
     planned_once(&mut rig);
     rig.lead(false);
     rig.lead(true);
-    rig.wake("a");
+    rig.enqueue("a");
     assert_eq!(rig.answered("q", "x"), ["a asks q"]);
     rig.answered("q", "x");
     assert_eq!(planned(&mut rig), NOTHING);
@@ -273,7 +273,7 @@ fn a_write_that_is_planned_again_in_one_pass_is_counted_once() {
         _ => writes(["x=1"]),
     });
     rig.limit = Permits::default();
-    assert_eq!(rig.woken("a"), ["a asks q"]);
+    assert_eq!(rig.enqueued("a"), ["a asks q"]);
     rig.answer("q", "x");
     rig.change();
     rig.turn();

@@ -1,4 +1,4 @@
-//! The loop itself: what happens to keys, actions, answers, permits and terms.
+//! The loop itself: keys, actions, answers, permits and terms.
 //!
 //! | file | shows |
 //! |---|---|
@@ -15,10 +15,9 @@
 //! | `own_writes` | what the cache shows after an accepted write, and after one whose fate is unknown |
 //! | `terms` | what ends with a term, and what does not |
 //! | `ends` | drain, dry run |
-//! | `run` | the asynchronous part, on the embedded API server |
 //! | `sim` | the dimmer's loop against a model of the API server |
 //!
-//! `dimmer` is the example, a whole controller; `scripted` is a controller that does what its test says, in the loop of
+//! `dimmer` is an example with a whole controller; `scripted` is a controller scripted by its test, in the loop of
 //! `rig`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
@@ -35,7 +34,6 @@ mod queue_props;
 mod reads;
 mod retries;
 mod rig;
-mod run;
 mod scripted;
 mod sim;
 mod terms;

@@ -1,10 +1,10 @@
 //! `workqueue_*`: the metrics follow a key through the queue.
 
+use std::time::Duration;
+
 use controller_core::api::AnswerClass;
-use controller_core::clock::Clock;
 use controller_core::controller::{Action, Order, Queue, Requeue};
 use controller_core::workqueue::QueueMetrics;
-use controller_testing::sim::START;
 use prometheus::Registry;
 
 use crate::queue::ask_once;
@@ -16,7 +16,7 @@ fn counted(
     next: impl Fn(&Seen<'_>) -> Action<Scripted> + Send + Sync + 'static,
 ) -> (Rig, Registry) {
     let registry = Registry::new();
-    let metrics = QueueMetrics::register(&registry, Clock::starting_at(START), "test").unwrap();
+    let metrics = QueueMetrics::register(&registry, || Duration::ZERO, "test").unwrap();
     let setup = Setup {
         queues: vec![queue],
         metrics: vec![Some(metrics)],
@@ -25,7 +25,7 @@ fn counted(
     (setup.rig(next), registry)
 }
 
-/// The value of a metric of the queue; the waits here are whole seconds.
+/// A metric of the queue; waits are whole seconds here.
 fn value(registry: &Registry, name: &str) -> i64 {
     let text = prometheus::TextEncoder::new()
         .encode_to_string(&registry.gather())
@@ -51,13 +51,13 @@ fn assert_counts(registry: &Registry, adds: i64, depth: i64, begun: i64, ended: 
 #[test]
 fn the_metrics_follow_a_key_through_the_queue() {
     let (mut rig, registry) = counted(Queue::FIFO, ask_once);
-    rig.wake("a");
-    rig.wake("a");
-    rig.wake("b");
+    rig.enqueue("a");
+    rig.enqueue("a");
+    rig.enqueue("b");
     assert_counts(&registry, 2, 2, 0, 0, 0);
     rig.turn();
     assert_counts(&registry, 2, 1, 1, 0, 0);
-    rig.wake("a");
+    rig.enqueue("a");
     assert_counts(&registry, 3, 2, 1, 0, 0);
     rig.answered("a", "x");
     assert_counts(&registry, 3, 1, 2, 1, 0);
@@ -75,7 +75,7 @@ fn a_wait_that_was_asked_for_is_no_retry() {
     let (mut rig, registry) = counted(Queue::FIFO, |seen| {
         Action::Done(vec![(seen.key, Requeue::After(SECOND))])
     });
-    rig.woken("a");
+    rig.enqueued("a");
     rig.after(SECOND);
     assert_counts(&registry, 2, 0, 2, 2, 0);
 }
@@ -83,8 +83,8 @@ fn a_wait_that_was_asked_for_is_no_retry() {
 #[test]
 fn the_wait_in_the_queue_is_measured() {
     let (mut rig, registry) = counted(Queue::FIFO, ask_once);
-    rig.woken("a");
-    rig.wake("b");
+    rig.enqueued("a");
+    rig.enqueue("b");
     rig.after(3 * SECOND);
     rig.answered("a", "x");
     assert_eq!(value(&registry, "workqueue_queue_duration_seconds_sum"), 3);
@@ -97,7 +97,7 @@ fn a_key_that_is_handed_out_at_its_time_is_counted_like_any_other() {
         ..Queue::FIFO
     };
     let (mut rig, registry) = counted(earliest_first, ask_once);
-    rig.woken("a");
+    rig.enqueued("a");
     assert_counts(&registry, 1, 0, 1, 0, 0);
     rig.answered("a", "x");
     assert_counts(&registry, 1, 0, 1, 1, 0);
@@ -106,7 +106,7 @@ fn a_key_that_is_handed_out_at_its_time_is_counted_like_any_other() {
 #[test]
 fn a_pass_that_ends_with_its_term_has_ended() {
     let (mut rig, registry) = counted(Queue::FIFO, ask_once);
-    rig.woken("a");
+    rig.enqueued("a");
     rig.lead(false);
     // The key waits for the next term.
     assert_counts(&registry, 2, 1, 1, 1, 0);
@@ -115,10 +115,10 @@ fn a_pass_that_ends_with_its_term_has_ended() {
 #[test]
 fn keys_that_come_back_while_all_workers_are_busy_are_in_the_queue() {
     let (mut rig, registry) = counted(Queue::FIFO, ask_once);
-    rig.woken("busy");
-    rig.wake_at("a", Requeue::After(100 * MS));
+    rig.enqueued("busy");
+    rig.requeue_at("a", Requeue::After(100 * MS));
     rig.after(200 * MS);
-    rig.wake("b");
+    rig.enqueue("b");
     assert_counts(&registry, 3, 2, 1, 0, 0);
     rig.after(100 * MS);
     assert_eq!(rig.answered("busy", "x"), ["a asks a"], "a's time came first");

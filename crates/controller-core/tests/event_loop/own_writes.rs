@@ -1,16 +1,16 @@
-//! What the cache shows of an accepted write before the watch does, and what the loop does when the fate of a write is
-//! unknown. With the dimmer: a lamp with a wanted brightness of 2 needs two writes.
+//! What the cache shows after an accepted write and before its watch event, and what the loop does about a write with
+//! unknown fate. Uses the dimmer: a lamp with a wanted brightness of 2 needs two writes.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::api::AnswerClass;
-use controller_core::clock::saturating_add;
+use controller_core::cache::{self, Freshness};
 use controller_core::controller::{
     Accepted, Completed, Controller, Effect, Loop, LoopEvent, Notification, Now, Polled, RequestOf,
 };
-use controller_core::informer::{self, Freshness};
 use controller_core::meta::{ObjectKey, Uid};
+use controller_core::time::saturating_add;
 use controller_testing::sim::{NOW, SimResource, Watch, observed};
 
 use crate::dimmer::{Dimmer, Lamp};
@@ -57,7 +57,7 @@ impl World {
         }
     }
 
-    /// Takes a turn; returns the brightnesses that are written.
+    /// Polls the loop; returns the brightnesses that it writes.
     fn turn(&mut self) -> Vec<u8> {
         let Polled { effects, again, .. } = self.event_loop.poll(self.now, &Permits::default());
         self.again = again;
@@ -76,7 +76,7 @@ impl World {
         self.turn()
     }
 
-    /// Changes the lamp on the API server; returns its new version.
+    /// Edits the lamp on the API server; returns its new version.
     fn edit(&mut self, edit: impl FnOnce(&mut Lamp)) -> Accepted {
         let held = self.lamps.objects()[&lamp()].clone();
         let mut view = held.view;
@@ -90,7 +90,7 @@ impl World {
         }
     }
 
-    /// The write arrives at the API server.
+    /// The API server carries out the write in flight.
     fn arrive(&mut self) -> Accepted {
         let RequestOf::Write(dim) = self.in_flight[0].ask.clone() else {
             panic!("a query is in flight");
@@ -98,7 +98,7 @@ impl World {
         self.edit(|lamp| lamp.shines = dim.shines)
     }
 
-    /// Answers the query in flight with the lamp as it is now.
+    /// Answers the query in flight with the current lamp.
     fn read(&mut self) {
         let RequestOf::Query(_) = self.in_flight[0].ask else {
             panic!("a write is in flight");
@@ -112,12 +112,12 @@ impl World {
         self.complete(Completed::Wrote(Ok(accepted)));
     }
 
-    fn complete(&mut self, completed: Completed<Option<informer::Versioned<Lamp>>>) {
+    fn complete(&mut self, completed: Completed<Option<cache::Versioned<Lamp>>>) {
         let effect = self.in_flight.remove(0);
         self.event_loop.completed(effect.id, completed, self.now);
     }
 
-    /// The watch shows the next change.
+    /// The watch delivers the next change.
     fn show(&mut self) {
         assert!(self.lamps.deliver(&mut self.event_loop, self.now));
     }
@@ -161,7 +161,7 @@ fn an_accepted_write_is_seen_before_the_watch_shows_it() {
 fn an_older_event_of_the_watch_does_not_undo_it_and_nothing_is_written_twice() {
     let mut world = World::with_lamp(1);
     world.turn();
-    // Another writer was first, and the watch is late.
+    // Another writer came first, and the watch is late.
     world.edit(|lamp| lamp.wanted = 3);
     world.accept();
     assert_eq!(world.turn(), NOTHING);
@@ -202,7 +202,7 @@ fn a_write_that_the_watch_does_not_show_within_30_s_is_overdue() {
     assert_eq!((world.freshness(), world.again), (Freshness::Pending, Some(MS)));
     assert_eq!(world.after(MS), NOTHING);
     assert_eq!((world.cached(), world.freshness()), (1, Freshness::Unknown));
-    // The dimmer received the event, and reads the lamp.
+    // The dimmer received the event and reads the lamp.
     world.read();
     assert_eq!((world.cached(), world.freshness()), (1, Freshness::Pending));
     assert_eq!(world.turn(), NOTHING);

@@ -1,4 +1,4 @@
-//! Which passes wait for the client-side limit, and which goes first.
+//! Which passes wait for the client-side limit, and in which order they get a permit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use crate::rig::{MS, NOTHING, Permits, Rig, SECOND, Setup};
 use crate::scripted::{Scripted, Seen, Text, reads, writes};
 
-/// What each key wants to write, in order; a test may change it.
+/// The writes that each key wants, in order; a test may change them.
 type Wishes = Arc<Mutex<BTreeMap<Text, Vec<Text>>>>;
 
 fn step_of(wishes: &Wishes, seen: &Seen<'_>) -> Action<Scripted> {
@@ -29,7 +29,7 @@ fn one_a_second(wishes: &[(Text, &[Text])]) -> (Rig, Wishes) {
     let known = Arc::clone(&shared);
     let setup = Setup::workers(9).limit(Permits::new(1.0, 1));
     let mut rig = setup.rig(move |seen| step_of(&known, seen));
-    rig.wake_all(wishes.iter().map(|(key, _)| *key));
+    rig.enqueue_all(wishes.iter().map(|(key, _)| *key));
     (rig, shared)
 }
 
@@ -66,10 +66,10 @@ fn what_is_wanted_when_the_permit_comes_is_sent() {
 }
 
 #[test]
-fn questions_need_permits_too() {
+fn queries_need_permits_too() {
     let setup = Setup::workers(9).limit(Permits::new(1.0, 1));
     let mut rig = setup.rig(crate::queue::ask_once);
-    rig.wake_all(["a", "b"]);
+    rig.enqueue_all(["a", "b"]);
     assert_eq!(rig.turn(), ["a asks a"]);
     assert_eq!(rig.after(SECOND), ["b asks b"]);
 }
@@ -78,7 +78,7 @@ fn questions_need_permits_too() {
 fn passes_that_wait_go_in_the_order_in_which_they_came() {
     let (mut rig, _) = one_a_second(&[("c", &["c=1"]), ("a", &["a=1"]), ("b", &["b=1"])]);
     assert_eq!(rig.turn(), ["c writes c=1"]);
-    rig.wake("d");
+    rig.enqueue("d");
     assert_eq!(rig.after(SECOND), ["a writes a=1"]);
     assert_eq!(rig.after(SECOND), ["b writes b=1"]);
 }
@@ -87,9 +87,9 @@ fn passes_that_wait_go_in_the_order_in_which_they_came() {
 fn permits_that_have_come_together_are_used_together() {
     let setup = Setup::workers(9).limit(Permits::new(1.0, 2));
     let mut rig = setup.rig(|seen| writes([seen.key]));
-    rig.wake_all(["a=1", "b=1"]);
+    rig.enqueue_all(["a=1", "b=1"]);
     rig.turn();
-    rig.wake_all(["c=1", "d=1"]);
+    rig.enqueue_all(["c=1", "d=1"]);
     assert_eq!(rig.after(2 * SECOND), ["c=1 writes c=1", "d=1 writes d=1"]);
 }
 
@@ -121,7 +121,11 @@ fn a_permit_that_nobody_needs_any_more_is_not_taken() {
     assert_eq!(rig.after(SECOND), NOTHING);
     assert_eq!(rig.limit.taken.get(), 1);
     wishes.lock().insert("d", vec!["d=1"]);
-    assert_eq!(rig.woken("d"), ["d writes d=1"], "the next key gets the permit");
+    assert_eq!(
+        rig.enqueued("d"),
+        ["d writes d=1"],
+        "the next key gets the permit"
+    );
 }
 
 #[test]
@@ -134,7 +138,7 @@ fn a_permit_is_taken_when_it_is_used() {
         assert_eq!(rig.limit.taken.get(), 1);
     }
     wishes.lock().insert("d", vec!["d=1"]);
-    rig.woken("d");
+    rig.enqueued("d");
     assert_eq!(rig.limit.taken.get(), 1);
 }
 
@@ -153,7 +157,7 @@ fn an_object_that_gets_busy_gives_the_permit_to_the_next() {
     let (mut rig, wishes) = one_a_second(&[("a", &["a=1", "x=1"]), ("b", &["x=2"]), ("c", &["y=1"])]);
     rig.turn();
     rig.accept("a=1");
-    // Key a has begun, so it goes first.
+    // Key a has already written, so it goes first.
     assert_eq!(rig.after(SECOND), ["a writes x=1"]);
     assert_eq!(rig.after(SECOND), ["c writes y=1"], "b waits for x");
     wishes.lock().remove("b");
@@ -171,7 +175,7 @@ fn of_those_that_wait_for_an_object_one_is_asked_when_it_is_free() {
             writes(["x=1"])
         }
     });
-    rig.wake_all(keys.iter().copied());
+    rig.enqueue_all(keys.iter().copied());
     rig.turn();
     for key in &keys[1..] {
         rig.asked();
@@ -210,8 +214,8 @@ fn writes_that_go_side_by_side_take_a_permit_each() {
         "a" => writes(["x=1", "y=1", "z=1"]),
         _ => writes(["b=1"]),
     });
-    rig.wake("a");
-    assert_eq!(rig.woken("b"), ["a writes x=1", "a writes y=1"]);
+    rig.enqueue("a");
+    assert_eq!(rig.enqueued("b"), ["a writes x=1", "a writes y=1"]);
     assert_eq!(rig.after(SECOND), ["a writes z=1"]);
     assert_eq!(rig.after(SECOND), ["b writes b=1"]);
 }
@@ -230,7 +234,7 @@ fn an_answer_that_comes_while_its_pass_waits_costs_no_second_permit() {
             reads(open)
         }
     });
-    assert_eq!(rig.woken("a"), ["a asks p"]);
+    assert_eq!(rig.enqueued("a"), ["a asks p"]);
     assert_eq!(rig.answered("p", "x"), NOTHING);
     assert_eq!(rig.after(SECOND), ["a asks q"]);
     assert_eq!(rig.limit.taken.get(), 2);
@@ -244,7 +248,7 @@ fn a_pass_whose_answer_it_shares_takes_no_permit() {
         (_, None) => reads(["q"]),
         (_, Some(_)) => Action::Done(vec![]),
     });
-    rig.wake_all(["first", "a", "b"]);
+    rig.enqueue_all(["first", "a", "b"]);
     assert_eq!(rig.turn(), ["first writes x=1"]);
     assert_eq!(rig.after(SECOND), ["a asks q"]);
     assert_eq!(rig.after(SECOND), NOTHING);
@@ -256,12 +260,12 @@ fn a_pass_whose_answer_it_shares_takes_no_permit() {
 fn a_pass_that_waits_for_long_keeps_its_place_and_is_not_asked_again() {
     let setup = Setup::workers(9).limit(Permits::new(0.001, 1));
     let mut rig = setup.rig(|seen| writes([seen.key]));
-    rig.wake_all(["a=1", "b=1", "c=1"]);
+    rig.enqueue_all(["a=1", "b=1", "c=1"]);
     rig.turn();
     rig.asked();
     for _ in 0..99 {
         assert_eq!(rig.after(10 * SECOND), NOTHING);
-        rig.wake("c=1");
+        rig.enqueue("c=1");
     }
     assert_eq!(rig.asked(), NOTHING);
     assert_eq!(rig.after(10 * SECOND), ["b=1 writes b=1"]);
@@ -271,7 +275,7 @@ fn a_pass_that_waits_for_long_keeps_its_place_and_is_not_asked_again() {
 fn without_a_limit_every_pass_goes_at_once() {
     let mut rig = Setup::workers(2_000).rig(|seen| writes([seen.key]));
     let keys: Vec<Text> = (0..2_000).map(|key| &*format!("object {key}").leak()).collect();
-    rig.wake_all(keys.iter().copied());
+    rig.enqueue_all(keys.iter().copied());
     assert_eq!(rig.turn().len(), 2_000);
 }
 
@@ -283,8 +287,8 @@ fn a_read_is_not_kept_waiting_by_writes_without_end() {
         ("asks", Some(_)) => Action::Done(vec![]),
         (key, _) => writes([key]),
     });
-    rig.wake_all((0..100).map(|number| &*format!("w{number}=1").leak()));
-    rig.woken("asks");
+    rig.enqueue_all((0..100).map(|number| &*format!("w{number}=1").leak()));
+    rig.enqueued("asks");
     let sent: Vec<_> = (0..4).flat_map(|_| rig.after(SECOND)).collect();
     assert!(sent.contains(&"asks asks q".to_owned()), "{sent:?}");
 }
@@ -294,9 +298,9 @@ fn namespaces_take_turns_for_permits() {
     let many: Vec<Text> = (0..100).map(|key| &*format!("a/{key}=1").leak()).collect();
     let setup = Setup::workers(200).limit(Permits::new(1.0, 1));
     let mut rig = setup.rig(|seen| writes([seen.key]));
-    rig.wake_all(many.iter().copied());
+    rig.enqueue_all(many.iter().copied());
     rig.turn();
-    rig.wake_all(["b/1=1", "b/2=1"]);
+    rig.enqueue_all(["b/1=1", "b/2=1"]);
     rig.turn();
     let sent: Vec<_> = (0..4).flat_map(|_| rig.after(SECOND)).collect();
     assert_eq!(

@@ -1,5 +1,5 @@
-//! The queue for the client-side limit, in all runs: the rate is never exceeded, no permit is lost, and no pass is
-//! overtaken by one that came later and has written as little.
+//! The queue for the client-side limit, for any sequence: the rate is never exceeded, no permit is lost, and no pass is
+//! overtaken by a later one that has written no more.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,13 +53,13 @@ enum Event {
     Wants(Text),
     /// `reconcile` was called for a pass for the last time.
     Ends(Text),
-    /// This many results had come by then.
+    /// Number of results so far.
     Result(usize),
 }
 
 #[derive(Default)]
 struct Shared {
-    /// What each key wants to write, the next first.
+    /// The writes that each key wants, the next one first.
     wishes: BTreeMap<Text, Vec<Text>>,
     events: Vec<Event>,
 }
@@ -71,9 +71,10 @@ struct World {
     own_objects: bool,
     in_flight: Vec<(Text, Text)>,
     sent_at: Vec<Duration>,
-    /// Passes that wait, in the order in which they came; `true` for one that has written.
+    /// Waiting passes in order of arrival; `true` if the pass has written.
     line: Vec<(Text, bool)>,
-    /// Passes whose object is busy: a write of the last term has not ended. They join the queue when one ends.
+    /// Passes whose object is busy, as a write of the last term has not ended. They join the queue when that write
+    /// ends.
     blocked: Vec<(Text, bool)>,
     writers: Vec<Text>,
     result: usize,
@@ -127,7 +128,7 @@ impl World {
                 self.blocked.clear();
                 self.writers.clear();
                 self.rig.lead(true);
-                self.rig.wake_all(KEYS);
+                self.rig.enqueue_all(KEYS);
             }
         }
         self.turn();
@@ -141,7 +142,7 @@ impl World {
         });
         let writes: Vec<Text> = writes.collect();
         self.shared.lock().wishes.entry(key).or_default().extend(writes);
-        self.rig.wake(key);
+        self.rig.enqueue(key);
     }
 
     fn end(&mut self, which: usize, is_accepted: bool) {
@@ -165,7 +166,7 @@ impl World {
         }
     }
 
-    /// Lets time pass; the loop is polled whenever it asks for it.
+    /// Advances time and polls the loop whenever it asks for it.
     fn pass(&mut self, time: Duration) {
         let end = self.rig.now.uptime + time;
         loop {
@@ -184,7 +185,7 @@ impl World {
         self.note(sent.len());
     }
 
-    /// Follows what the loop has done, and checks the properties of the queue.
+    /// Follows the loop's effects and checks the properties of the queue.
     fn note(&mut self, sent: usize) {
         self.sent_at
             .extend(std::iter::repeat_n(self.rig.now.uptime, sent));
@@ -231,7 +232,7 @@ impl World {
         let shared = self.shared.lock();
         let wants = |key: Text| shared.wishes.get(key).is_some_and(|writes| !writes.is_empty());
         if self.own_objects {
-            // Passes that have sent several writes wait in a rank of their own.
+            // Passes that have sent several writes wait in a separate rank.
             let ahead = |(at, (other, began)): (usize, &(Text, bool))| {
                 wants(other) && !began && !has_written && at < place
             };
@@ -246,10 +247,10 @@ impl World {
         self.writers.push(key);
     }
 
-    /// No stretch of time has more requests than the bucket has tokens.
+    /// In no period are there more requests than tokens in the bucket.
     fn assert_rate(&self) {
         for (first, from) in self.sent_at.iter().enumerate() {
-            // From the first request that the burst does not cover.
+            // Starts at the first request that the burst does not cover.
             for (beyond, until) in (1..).zip(self.sent_at[first..].iter().skip(BURST as usize)) {
                 let took = until.saturating_sub(*from);
                 assert!(
@@ -260,7 +261,7 @@ impl World {
         }
     }
 
-    /// Once no key wants anything, every permit is back in the bucket after the time that it takes to fill.
+    /// Once no key wants anything, all permits are back in the bucket after the time to fill it.
     fn assert_full(&mut self) {
         self.shared.lock().wishes.clear();
         self.turn();

@@ -1,11 +1,11 @@
-//! Which key is next. client-go's contract: a key is in one pass at a time, and duplicates collapse.
+//! The order of keys, and client-go's contract: a key is in one pass at a time, and duplicates collapse.
 //!
 //! The cases of client-go v0.36.3, `util/workqueue`, and the tests that cover them:
 //!
 //! | client-go | here |
 //! |---|---|
 //! | `TestBasic`, `TestLen` | `queue_props::any_sequence_of_calls_does_what_the_contract_says` |
-//! | `TestAddWhileProcessing`, `TestReinsert`, `TestCollapseWhileProcessing` | [`a_key_that_is_woken_during_its_pass_is_asked_about_again_after_it`] |
+//! | `TestAddWhileProcessing`, `TestReinsert`, `TestCollapseWhileProcessing` | [`a_key_that_is_enqueued_during_its_pass_is_asked_about_again_after_it`] |
 //! | `TestCollapse` | [`wakes_of_a_waiting_key_collapse`] |
 //! | `TestQueueDrainage…`, `TestNoQueueDrainage…`, `TestForceQueueShutdown…` | `ends`: a drain ends what has begun and begins nothing |
 //! | `TestGarbageCollection` | `held()` is 0 at the end of a test |
@@ -24,7 +24,7 @@ use controller_core::controller::{Action, LoopEvent, Queue, Requeue};
 use crate::rig::{NOTHING, Rig, Setup};
 use crate::scripted::{Scripted, Seen, Text, reads};
 
-/// A pass that lasts until the query of its key is answered.
+/// A pass that ends with the answer to the query of its key.
 pub(crate) fn ask_once(seen: &Seen<'_>) -> Action<Scripted> {
     match seen.answer(seen.key) {
         None => reads([seen.key]),
@@ -39,42 +39,42 @@ fn done(_: &Seen<'_>) -> Action<Scripted> {
 #[test]
 fn wakes_of_a_waiting_key_collapse() {
     let mut rig = Setup::default().rig(done);
-    rig.wake("a");
-    rig.woken("a");
+    rig.enqueue("a");
+    rig.enqueued("a");
     assert_eq!(rig.asked(), ["a"]);
     rig.turn();
     assert_eq!(rig.asked(), NOTHING);
 }
 
 #[test]
-fn keys_are_asked_about_in_the_order_in_which_they_were_woken() {
+fn keys_are_asked_about_in_the_order_in_which_they_were_enqueued() {
     let mut rig = Setup::default().rig(done);
     for key in ["c", "a", "b", "a"] {
-        rig.wake(key);
+        rig.enqueue(key);
     }
     rig.turn();
     assert_eq!(rig.asked(), ["c", "a", "b"]);
 }
 
 #[test]
-fn a_key_that_is_woken_during_its_pass_is_asked_about_again_after_it() {
+fn a_key_that_is_enqueued_during_its_pass_is_asked_about_again_after_it() {
     let mut rig = Setup::workers(2).rig(ask_once);
-    assert_eq!(rig.woken("a"), ["a asks a"]);
-    rig.wake("a");
-    assert_eq!(rig.woken("a"), NOTHING, "a is in one pass at a time");
+    assert_eq!(rig.enqueued("a"), ["a asks a"]);
+    rig.enqueue("a");
+    assert_eq!(rig.enqueued("a"), NOTHING, "a is in one pass at a time");
     rig.answer("a", "x");
-    // The second pass begins without the answer of the first.
+    // The second pass does not see the answer of the first.
     assert_eq!(rig.turn(), ["a asks a"]);
     assert_eq!(rig.answered("a", "x"), NOTHING, "the duplicates have collapsed");
     assert_eq!(rig.event_loop.held(), 0);
 }
 
 #[test]
-fn a_key_that_was_woken_during_its_pass_comes_after_those_that_wait() {
+fn a_key_that_was_enqueued_during_its_pass_comes_after_those_that_wait() {
     let mut rig = Setup::default().rig(ask_once);
-    rig.woken("a");
-    rig.wake("a");
-    rig.wake("b");
+    rig.enqueued("a");
+    rig.enqueue("a");
+    rig.enqueue("b");
     assert_eq!(rig.answered("a", "x"), ["b asks b"]);
     assert_eq!(rig.answered("b", "x"), ["a asks a"]);
 }
@@ -86,7 +86,7 @@ fn a_key_may_wake_another_at_the_end_of_its_pass() {
         "a" => Action::Remember("once"),
         _ => Action::Done(vec![]),
     });
-    rig.woken("a");
+    rig.enqueued("a");
     assert_eq!(rig.asked(), ["a", "a", "b"]);
 }
 
@@ -101,10 +101,10 @@ fn two_queues(low: Queue) -> Rig {
 #[test]
 fn an_earlier_queue_goes_first() {
     let mut rig = two_queues(Queue::FIFO);
-    rig.wake("low a");
-    rig.wake("b");
-    assert_eq!(rig.woken("c"), ["b asks b", "low a asks low a"]);
-    rig.wake("low d");
+    rig.enqueue("low a");
+    rig.enqueue("b");
+    assert_eq!(rig.enqueued("c"), ["b asks b", "low a asks low a"]);
+    rig.enqueue("low d");
     rig.answer("b", "x");
     assert_eq!(rig.answered("low a", "x"), ["c asks c", "low d asks low d"]);
 }
@@ -113,7 +113,7 @@ fn an_earlier_queue_goes_first() {
 fn a_queue_whose_workers_are_busy_stops_no_later_one() {
     let mut rig = two_queues(Queue::FIFO);
     for key in ["a", "b", "low c"] {
-        rig.wake(key);
+        rig.enqueue(key);
     }
     assert_eq!(rig.turn(), ["a asks a", "low c asks low c"]);
 }
@@ -122,7 +122,7 @@ fn a_queue_whose_workers_are_busy_stops_no_later_one() {
 fn nothing_is_asked_before_the_caches_are_full() {
     let mut rig = Setup::default().unsynced(done);
     rig.lead(true);
-    rig.woken("a");
+    rig.enqueued("a");
     assert_eq!(rig.asked(), NOTHING);
     assert_eq!(rig.again, None);
     rig.event_loop.on_event(LoopEvent::Synced, rig.now);
@@ -134,7 +134,7 @@ fn nothing_is_asked_before_the_caches_are_full() {
 fn a_long_queue_is_worked_off_in_several_turns() {
     let mut rig = Setup::default().rig(done);
     let keys: Vec<&'static str> = (0..3_000).map(|key| &*format!("key {key}").leak()).collect();
-    rig.wake_all(keys.iter().copied());
+    rig.enqueue_all(keys.iter().copied());
     let polled = rig.event_loop.poll(rig.now, &rig.limit);
     assert_eq!(rig.asked(), keys[..1_024]);
     assert_eq!(polled.again, Some(Duration::ZERO));
@@ -145,7 +145,7 @@ fn a_long_queue_is_worked_off_in_several_turns() {
 #[test]
 fn namespaces_take_turns() {
     let mut rig = Setup::default().rig(done);
-    rig.wake_all(["a/1", "a/2", "a/3", "a/4", "b/1", "c/1", "b/2"]);
+    rig.enqueue_all(["a/1", "a/2", "a/3", "a/4", "b/1", "c/1", "b/2"]);
     rig.turn();
     assert_eq!(rig.asked(), ["a/1", "b/1", "c/1", "a/2", "b/2", "a/3", "a/4"]);
 }
@@ -154,9 +154,9 @@ fn namespaces_take_turns() {
 fn a_thousand_keys_of_one_namespace_delay_the_key_of_another_by_one_turn() {
     let mut rig = Setup::default().rig(ask_once);
     let keys: Vec<&'static str> = (0..1_000).map(|key| &*format!("a/{key}").leak()).collect();
-    rig.wake_all(keys.iter().copied());
+    rig.enqueue_all(keys.iter().copied());
     rig.turn();
-    rig.wake("b/1");
+    rig.enqueue("b/1");
     assert_eq!(rig.answered("a/0", "x"), ["a/1 asks a/1"]);
     assert_eq!(rig.answered("a/1", "x"), ["b/1 asks b/1"]);
 }
@@ -166,7 +166,7 @@ fn urgent_keys_go_first_and_idle_ones_last_and_none_waits_for_ever() {
     let mut rig = Setup::default().rig(done);
     let keys = |kind: Text| (0..40).map(move |key| &*format!("{key} {kind}").leak());
     for kind in ["idle", "usual", "urgent"] {
-        rig.wake_all(keys(kind));
+        rig.enqueue_all(keys(kind));
     }
     rig.turn();
     let asked = rig.asked();
@@ -188,7 +188,7 @@ fn a_key_that_waits_and_gets_urgent_goes_first() {
         "tells" => Action::Done(vec![("b", Requeue::Now)]),
         _ => Action::Done(vec![]),
     });
-    rig.wake_all(["tells", "a", "b"]);
+    rig.enqueue_all(["tells", "a", "b"]);
     rig.turn();
     assert_eq!(rig.asked(), ["tells", "tells", "b", "a"]);
 }

@@ -1,11 +1,11 @@
-//! Any sequence of requeues, passes and waits does what client-go's contract says (CORE-1, CORE-2), in its plainest
-//! form.
+//! Any sequence of requeues, passes and waits follows client-go's contract (CORE-1, CORE-2), modelled in the simplest
+//! way.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use controller_core::clock::saturating_add;
 use controller_core::controller::{Action, Requeue};
+use controller_core::time::saturating_add;
 use controller_testing::sim::START;
 use proptest::prelude::*;
 
@@ -22,9 +22,9 @@ enum Op {
     Within(Text, u64),
     At(Text, u64),
     Never(Text),
-    /// The pass at this index ends.
+    /// Ends the pass at this index.
     End(usize),
-    /// This many seconds pass.
+    /// Advances time by this many seconds.
     Pass(u64),
 }
 
@@ -49,11 +49,11 @@ struct Model {
     ready: VecDeque<Text>,
     dirty: BTreeSet<Text>,
     passes: Vec<Text>,
-    /// Passes that have begun in this second: these hold workers.
+    /// Passes that began in this second and therefore hold workers.
     busy: BTreeSet<Text>,
     delays: BTreeMap<Text, u64>,
     times: BTreeMap<Text, u64>,
-    /// Times that were set during the pass of their key.
+    /// Times set during the pass of their key.
     after: BTreeMap<Text, u64>,
 }
 
@@ -64,7 +64,7 @@ impl Model {
         }
     }
 
-    /// The delays that are due, then the times that are due, the earliest first.
+    /// Adds the delays that are due, then the times that are due, earliest first.
     fn add_due(&mut self) {
         let now = self.now;
         let mut due = Vec::new();
@@ -151,13 +151,13 @@ fn rig() -> Rig {
 
 fn apply(rig: &mut Rig, model: &mut Model, op: &Op) {
     match *op {
-        Op::Now(key) => rig.wake(key),
-        Op::Reset(key) => rig.wake_at(key, Requeue::Reset),
-        Op::Within(key, wait) => rig.wake_at(key, Requeue::After(Duration::from_secs(wait))),
+        Op::Now(key) => rig.enqueue(key),
+        Op::Reset(key) => rig.requeue_at(key, Requeue::Reset),
+        Op::Within(key, wait) => rig.requeue_at(key, Requeue::After(Duration::from_secs(wait))),
         Op::At(key, at) => {
-            rig.wake_at(key, Requeue::At(saturating_add(START, Duration::from_secs(at))));
+            rig.requeue_at(key, Requeue::At(saturating_add(START, Duration::from_secs(at))));
         }
-        Op::Never(key) => rig.wake_at(key, Requeue::Cancel),
+        Op::Never(key) => rig.requeue_at(key, Requeue::Cancel),
         Op::End(place) => match model.passes.get(place) {
             Some(key) => rig.accept(key),
             None => return,

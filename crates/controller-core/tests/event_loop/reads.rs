@@ -1,12 +1,12 @@
-//! Which keys receive an answer, how often a query is sent, how long an answer serves.
+//! Which keys receive an answer, how often a query is sent, and how long an answer is shared.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use controller_core::api::AnswerClass;
-use controller_core::clock::Clock;
 use controller_core::controller::{Action, QueryPolicy};
 use controller_core::workqueue::QueueMetrics;
-use controller_testing::sim::START;
 use prometheus::Registry;
 
 use crate::rig::{MS, NOTHING, Rig, SECOND, Setup};
@@ -43,7 +43,7 @@ fn asked(result: &[String]) -> Vec<&str> {
 #[test]
 fn an_answer_of_the_pass_serves_it() {
     let mut rig = Setup::default().rig(ask_then_write("q"));
-    assert_eq!(rig.woken("a"), ["a asks q"]);
+    assert_eq!(rig.enqueued("a"), ["a asks q"]);
     assert_eq!(rig.answered("q", "o=1"), ["a writes o=1"]);
     assert_eq!(rig.accepted("o=1"), NOTHING);
     let result = ["Leading(true)", "asks q", "q: o=1", "writes o=1", "o=1: accepted"];
@@ -54,34 +54,34 @@ fn an_answer_of_the_pass_serves_it() {
 fn an_answer_serves_no_later_pass() {
     let mut rig = Setup::default().rig(ask_all(&["q"]));
     for _ in 0..2 {
-        assert_eq!(rig.woken("a"), ["a asks q"]);
+        assert_eq!(rig.enqueued("a"), ["a asks q"]);
         assert_eq!(rig.answered("q", "x"), NOTHING);
     }
 }
 
 #[test]
-fn the_same_question_is_asked_once_for_all_who_ask_and_its_answer_is_learnt_once() {
+fn the_same_query_is_asked_once_for_all_who_ask_and_its_answer_is_remembered_once() {
     let mut rig = Setup::workers(3).rig(ask_then_write("q"));
-    rig.wake_all(["a", "b", "c"]);
+    rig.enqueue_all(["a", "b", "c"]);
     assert_eq!(rig.turn(), ["a asks q"]);
     rig.asked();
     assert_eq!(rig.answered("q", "o=1"), ["a writes o=1"]);
-    // All have the answer; one object at a time.
+    // All keys have the answer; their writes go out one per object at a time.
     assert_eq!(rig.asked(), ["a", "b", "c"]);
     assert_eq!(rig.result()[2..], ["asks q", "q: o=1", "writes o=1"]);
 }
 
 #[test]
-fn several_questions_go_side_by_side_and_all_answers_are_waited_for() {
+fn several_queries_go_side_by_side_and_all_answers_are_waited_for() {
     let mut rig = Setup::default().rig(ask_all(&["p", "q", "r"]));
-    assert_eq!(rig.woken("a"), ["a asks p", "a asks q", "a asks r"]);
+    assert_eq!(rig.enqueued("a"), ["a asks p", "a asks q", "a asks r"]);
     rig.answer("r", "x");
     assert_eq!(rig.answered("p", "x"), NOTHING);
     assert_eq!(rig.answered("q", "x"), NOTHING);
     assert_eq!(rig.event_loop.held(), 0);
 }
 
-/// Two reads of `/scale` at a time, as many others as are wanted.
+/// At most two reads of `/scale` at a time, and any number of others.
 fn of_two_scales() -> Setup {
     Setup {
         querying: |kind| QueryPolicy {
@@ -97,13 +97,15 @@ fn two_scales(next: impl Fn(&Seen<'_>) -> Action<Scripted> + Send + Sync + 'stat
     of_two_scales().rig(next)
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_pass_that_waits_for_long_to_ask_is_slow_and_one_whose_answer_never_comes_is_stuck() {
+#[test]
+fn a_pass_that_waits_for_long_to_ask_is_slow_and_one_whose_answer_never_comes_is_stuck() {
     const KEYS: [Text; 8] = [
         "scale:a", "scale:b", "scale:c", "scale:d", "scale:e", "scale:f", "scale:g", "scale:h",
     ];
-    let clock = Clock::starting_at(START);
-    let metrics = QueueMetrics::register(&Registry::new(), clock.clone(), "q").unwrap();
+    let uptime = Arc::new(AtomicU64::new(0));
+    let seconds = Arc::clone(&uptime);
+    let now = move || Duration::from_secs(seconds.load(Ordering::Relaxed));
+    let metrics = QueueMetrics::register(&Registry::new(), now, "q").unwrap();
     let setup = Setup {
         metrics: vec![Some(metrics.clone()), None],
         ..of_two_scales()
@@ -112,28 +114,28 @@ async fn a_pass_that_waits_for_long_to_ask_is_slow_and_one_whose_answer_never_co
         None => reads([seen.key]),
         Some(_) => Action::Done(vec![]),
     });
-    rig.wake_all(KEYS);
+    rig.enqueue_all(KEYS);
     rig.turn();
     for key in KEYS {
-        clock.sleep(100 * SECOND).await;
+        uptime.fetch_add(100, Ordering::Relaxed);
         rig.after(100 * SECOND);
         assert!(metrics.longest_stuck() <= 200 * SECOND, "{key}");
         rig.answered(key, "x");
     }
     assert_eq!(metrics.longest_stuck(), Duration::ZERO);
-    rig.woken("scale:a");
-    clock.sleep(500 * SECOND).await;
+    rig.enqueued("scale:a");
+    uptime.fetch_add(500, Ordering::Relaxed);
     rig.after(500 * SECOND);
     assert_eq!(metrics.longest_stuck(), 500 * SECOND);
 }
 
 #[test]
-fn as_many_questions_of_a_kind_are_out_as_may_be() {
+fn as_many_queries_of_a_kind_are_out_as_may_be() {
     let mut rig = two_scales(|seen| match seen.answer(seen.key) {
         None => reads([seen.key]),
         Some(_) => Action::Done(vec![]),
     });
-    rig.wake_all(["scale:a", "scale:b", "scale:c", "scale:d", "pod:e"]);
+    rig.enqueue_all(["scale:a", "scale:b", "scale:c", "scale:d", "pod:e"]);
     assert_eq!(
         rig.turn(),
         ["scale:a asks scale:a", "scale:b asks scale:b", "pod:e asks pod:e"]
@@ -145,21 +147,21 @@ fn as_many_questions_of_a_kind_are_out_as_may_be() {
 }
 
 #[test]
-fn a_question_that_is_out_for_another_needs_no_place_of_its_kind() {
+fn a_query_that_is_out_for_another_needs_no_place_of_its_kind() {
     let mut rig = two_scales(|seen| match seen.answer("scale:x") {
         None => reads(["scale:x"]),
         Some(_) => Action::Done(vec![]),
     });
-    rig.wake_all(["a", "b", "c"]);
+    rig.enqueue_all(["a", "b", "c"]);
     assert_eq!(rig.turn(), ["a asks scale:x"]);
     assert_eq!(rig.answered("scale:x", "x"), NOTHING);
     assert_eq!(rig.event_loop.held(), 0);
 }
 
 #[test]
-fn a_kind_that_is_full_stops_no_question_of_another_kind() {
+fn a_kind_that_is_full_stops_no_query_of_another_kind() {
     let mut rig = two_scales(ask_all(&["scale:a", "scale:b", "scale:c", "pod:d"]));
-    rig.wake("key");
+    rig.enqueue("key");
     assert_eq!(
         rig.turn(),
         ["key asks scale:a", "key asks scale:b", "key asks pod:d"]
@@ -168,12 +170,12 @@ fn a_kind_that_is_full_stops_no_question_of_another_kind() {
 }
 
 #[test]
-fn a_question_is_asked_three_times_in_a_pass_which_then_is_retried_later_and_later() {
+fn a_query_is_asked_three_times_in_a_pass_which_then_is_retried_later_and_later() {
     let mut rig = Setup::default().rig(|_| reads(["q"]));
-    rig.wake("a");
+    rig.enqueue("a");
     for wait in [5, 10, 20] {
         for _ in 0..3 {
-            // The watch may have shown something newer.
+            // The watch may have delivered something newer.
             assert_eq!(rig.turn(), ["a asks q"]);
             rig.answer("q", "x");
             rig.change();
@@ -186,12 +188,12 @@ fn a_question_is_asked_three_times_in_a_pass_which_then_is_retried_later_and_lat
 }
 
 #[test]
-fn questions_without_end_are_no_progress() {
+fn queries_without_end_are_no_progress() {
     let mut rig = Setup::default().rig(|seen| {
         let answers = seen.state.iter().filter(|text| text.ends_with(": x"));
         reads([&*answers.count().to_string().leak()])
     });
-    rig.wake("a");
+    rig.enqueue("a");
     for n in 0..1_000 {
         assert_eq!(rig.turn(), [format!("a asks {n}")]);
         rig.answer(n.to_string().leak(), "x");
@@ -200,7 +202,7 @@ fn questions_without_end_are_no_progress() {
     assert_eq!(rig.told().last().unwrap(), "a makes no progress");
 }
 
-/// Answers to queries of kind `long` serve others for a minute, those of other kinds for two seconds.
+/// Answers to queries of kind `long` are shared for a minute, others for two seconds.
 fn shared() -> Rig {
     let setup = Setup {
         querying: |kind| QueryPolicy {
@@ -218,7 +220,7 @@ fn shared() -> Rig {
 #[test]
 fn an_answer_serves_other_keys_for_as_long_as_is_said() {
     let mut rig = shared();
-    assert_eq!(rig.woken("q"), ["q asks q"]);
+    assert_eq!(rig.enqueued("q"), ["q asks q"]);
     rig.answered("q", "x");
     rig.after(1_999 * MS);
     assert_eq!(rig.event_loop.shared(&Q("q")).unwrap().value, Ok("x"));
@@ -227,7 +229,7 @@ fn an_answer_serves_other_keys_for_as_long_as_is_said() {
 }
 
 #[test]
-fn an_answer_frees_one_pass_of_those_that_wait_to_ask_a_question_of_its_kind() {
+fn an_answer_frees_one_pass_of_those_that_wait_to_ask_a_query_of_its_kind() {
     let keys: Vec<Text> = (0..1_000).map(|key| &*format!("scale:{key}").leak()).collect();
     let setup = Setup {
         querying: of_two_scales().querying,
@@ -237,7 +239,7 @@ fn an_answer_frees_one_pass_of_those_that_wait_to_ask_a_question_of_its_kind() {
         None => reads([seen.key]),
         Some(_) => Action::Done(vec![]),
     });
-    rig.wake_all(keys.iter().copied());
+    rig.enqueue_all(keys.iter().copied());
     rig.turn();
     for at in 0..998 {
         rig.asked();
@@ -268,7 +270,7 @@ fn a_pass_that_waits_to_ask_of_two_kinds_loses_neither_place() {
         key if seen.reply(key).is_none() => reads([key]),
         _ => Action::Done(vec![]),
     });
-    rig.wake_all(["pod:1", "node:1", "both"]);
+    rig.enqueue_all(["pod:1", "node:1", "both"]);
     assert_eq!(rig.turn(), ["pod:1 asks pod:1", "node:1 asks node:1"]);
     // Both slots become free before the pass continues.
     rig.answer("pod:1", "x");
@@ -277,7 +279,7 @@ fn a_pass_that_waits_to_ask_of_two_kinds_loses_neither_place() {
     rig.answered("pod:2", "x");
     rig.answered("node:2", "x");
     assert_eq!(rig.event_loop.held(), 0);
-    rig.wake_all(["pod:1", "node:1"]);
+    rig.enqueue_all(["pod:1", "node:1"]);
     assert_eq!(rig.turn(), ["pod:1 asks pod:1", "node:1 asks node:1"]);
 }
 
@@ -289,9 +291,9 @@ fn a_place_to_ask_that_a_pass_does_not_need_any_more_serves_the_next() {
         None if seen.key != "tells" => reads([seen.key]),
         _ => Action::Done(vec![]),
     });
-    rig.wake_all(["scale:a", "scale:b", "scale:c", "scale:d"]);
+    rig.enqueue_all(["scale:a", "scale:b", "scale:c", "scale:d"]);
     assert_eq!(rig.turn(), ["scale:a asks scale:a", "scale:b asks scale:b"]);
-    assert_eq!(rig.woken("tells"), NOTHING);
+    assert_eq!(rig.enqueued("tells"), NOTHING);
     assert_eq!(rig.answered("scale:a", "x"), ["scale:d asks scale:d"]);
 }
 
@@ -302,9 +304,9 @@ fn a_key_that_is_woken_while_it_waits_for_an_answer_is_asked_about_at_once() {
         None => reads(["q"]),
         Some(_) => Action::Done(vec![]),
     });
-    assert_eq!(rig.woken("a"), ["a asks q"]);
+    assert_eq!(rig.enqueued("a"), ["a asks q"]);
     rig.asked();
-    assert_eq!(rig.woken("a"), NOTHING);
+    assert_eq!(rig.enqueued("a"), NOTHING);
     assert_eq!(rig.asked(), ["a"]);
     rig.lead(true);
     rig.turn();
@@ -322,7 +324,7 @@ fn a_newer_answer_serves_from_when_it_came() {
     };
     let mut rig = setup.rig(ask_all(&["q"]));
     for answer in ["old", "new"] {
-        assert_eq!(rig.woken("a"), ["a asks q"]);
+        assert_eq!(rig.enqueued("a"), ["a asks q"]);
         rig.answer("q", answer);
         rig.after(SECOND);
     }
@@ -336,7 +338,7 @@ fn a_newer_answer_serves_from_when_it_came() {
 fn an_answer_that_serves_long_keeps_no_other_from_going() {
     let mut rig = shared();
     for query in ["long:a", "b"] {
-        rig.woken(query);
+        rig.enqueued(query);
         rig.answer(query, "x");
     }
     rig.after(2 * SECOND);
@@ -347,7 +349,7 @@ fn an_answer_that_serves_long_keeps_no_other_from_going() {
 #[test]
 fn a_reply_says_when_it_was_asked_for_and_when_it_came() {
     let mut rig = shared();
-    rig.wake("q");
+    rig.enqueue("q");
     rig.after(SECOND);
     rig.now.uptime += 300 * MS;
     rig.answer("q", "x");
@@ -357,10 +359,10 @@ fn a_reply_says_when_it_was_asked_for_and_when_it_came() {
 }
 
 #[test]
-fn every_request_is_learnt_before_its_answer() {
+fn every_request_is_remembered_before_its_answer() {
     let mut rig = Setup::workers(2).rig(ask_all(&["p", "q"]));
-    rig.wake("a");
-    rig.woken("b");
+    rig.enqueue("a");
+    rig.enqueued("b");
     rig.answer("q", "x");
     rig.fail("p", NO_ANSWER);
     rig.turn();

@@ -1,5 +1,5 @@
-//! When a key whose pass failed comes back. Delays per key as in client-go, 5 ms doubling, or as the queue sets them.
-//! All keys that keep failing share a part of the limit.
+//! When a key is retried after a failed pass. Delays per key double from 5 ms as in client-go, or follow the queue. All
+//! keys that keep failing share a part of the limit.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::scripted::{Scripted, Seen, Text, reads, writes};
 
 const REFUSED: AnswerClass = AnswerClass::Forbidden(Denial::ThisObject);
 
-/// One write, until it is accepted in this pass.
+/// Sends one write until it is accepted in this pass.
 fn write(seen: &Seen<'_>) -> Action<Scripted> {
     if seen.is_accepted(seen.key) {
         Action::Done(vec![])
@@ -33,7 +33,7 @@ fn times(timeline: &[(u128, String)]) -> Vec<u128> {
 #[test]
 fn a_failed_key_comes_back_later_and_later() {
     let mut rig = Setup::default().rig(write);
-    rig.wake("a=1");
+    rig.enqueue("a=1");
     let timeline = rig.timeline(SECOND, refuse);
     assert_eq!(times(&timeline), [0, 5, 15, 35, 75, 155, 315, 635]);
     assert!(timeline.iter().all(|(_, sent)| sent == "a=1 writes a=1"));
@@ -42,7 +42,7 @@ fn a_failed_key_comes_back_later_and_later() {
 #[test]
 fn the_delay_of_a_key_ends_at_1000_s() {
     let mut rig = Setup::default().rig(write);
-    rig.wake("a=1");
+    rig.enqueue("a=1");
     let timeline = times(&rig.timeline(Duration::from_hours(2), refuse));
     let waits = timeline.windows(2).map(|pair| pair[1] - pair[0]);
     let waits: Vec<_> = waits.skip(16).take(4).collect();
@@ -52,7 +52,7 @@ fn the_delay_of_a_key_ends_at_1000_s() {
 #[test]
 fn a_success_forgets_the_failures() {
     let mut rig = Setup::default().rig(write);
-    rig.wake("a=1");
+    rig.enqueue("a=1");
     for wait in [5, 10, 20] {
         rig.turn();
         rig.fail("a=1", REFUSED);
@@ -70,7 +70,7 @@ fn a_success_forgets_the_failures() {
 fn a_key_that_is_given_up_leaves_nothing_behind() {
     let mut rig = Setup::default().rig(write);
     rig.fail_once("a=1", "a=1", REFUSED);
-    rig.wake_at("a=1", Requeue::Cancel);
+    rig.requeue_at("a=1", Requeue::Cancel);
     assert_eq!(rig.turn(), NOTHING);
     assert_eq!(rig.event_loop.held(), 0);
 }
@@ -93,7 +93,7 @@ fn a_key_is_not_retried_sooner_than_the_server_asks() {
 fn of_two_failures_of_a_pass_the_one_counts_that_asks_for_the_longer_wait() {
     for order in [["a=1", "b=1"], ["b=1", "a=1"]] {
         let mut rig = Setup::default().rig(|_| writes(["a=1", "b=1"]));
-        rig.wake("key");
+        rig.enqueue("key");
         assert_eq!(rig.turn().len(), 2);
         for write in order {
             let throttled = write == "a=1";
@@ -113,7 +113,7 @@ fn of_two_failures_of_a_pass_the_one_counts_that_asks_for_the_longer_wait() {
 #[test]
 fn a_key_whose_object_is_gone_is_not_retried() {
     let mut rig = Setup::default().rig(write);
-    rig.woken("a=1");
+    rig.enqueued("a=1");
     rig.fail("a=1", AnswerClass::Gone);
     assert_eq!(rig.after(60 * SECOND), NOTHING);
     assert_eq!(rig.told(), ["Leading(true)"]);
@@ -171,14 +171,14 @@ fn a_key_whose_controller_names_no_time_and_wants_the_same_again_is_not_lost() {
 fn a_failed_key_that_is_woken_does_not_wait_and_its_next_delay_is_longer_all_the_same() {
     let mut rig = Setup::default().rig(write);
     rig.fail_once("a=1", "a=1", REFUSED);
-    assert_eq!(rig.woken("a=1"), ["a=1 writes a=1"]);
+    assert_eq!(rig.enqueued("a=1"), ["a=1 writes a=1"]);
     rig.after(5 * MS);
     rig.accept("a=1");
     // The retry was already scheduled, as in client-go.
     assert_eq!(rig.turn(), ["a=1 writes a=1"]);
 }
 
-/// One FIFO queue whose failed keys come back within 8 s.
+/// One FIFO queue that retries failed keys within 8 s.
 fn up_to_8_s(workers: usize, next: impl Fn(&Seen<'_>) -> Action<Scripted> + Send + Sync + 'static) -> Rig {
     let queue = Queue {
         workers,
@@ -195,7 +195,7 @@ fn up_to_8_s(workers: usize, next: impl Fn(&Seen<'_>) -> Action<Scripted> + Send
 #[test]
 fn the_longest_delay_is_that_of_the_queue() {
     let mut rig = up_to_8_s(1, write);
-    rig.wake("a=1");
+    rig.enqueue("a=1");
     let timeline = times(&rig.timeline(40 * SECOND, refuse));
     let waits = timeline.windows(2).map(|pair| pair[1] - pair[0]);
     assert_eq!(waits.skip(10).collect::<Vec<_>>(), [5_120, 8_000, 8_000, 8_000]);
@@ -204,7 +204,7 @@ fn the_longest_delay_is_that_of_the_queue() {
 #[test]
 fn a_key_that_is_refused_for_long_waits_an_eighth_of_that_and_at_most_five_minutes() {
     let mut rig = up_to_8_s(1, write);
-    rig.wake("a=1");
+    rig.enqueue("a=1");
     let timeline = times(&rig.timeline(Duration::from_hours(4), refuse));
     let wait_after = |uptime: u128| {
         let next = timeline.iter().position(|at| *at >= uptime).unwrap();
@@ -218,14 +218,14 @@ fn a_key_that_is_refused_for_long_waits_an_eighth_of_that_and_at_most_five_minut
 #[test]
 fn a_key_whose_server_is_away_for_long_waits_no_longer_than_the_queue_says() {
     let mut rig = up_to_8_s(1, write);
-    rig.wake("a=1");
+    rig.enqueue("a=1");
     let away = |_: &RequestOf<Scripted>| Completed::Wrote(Err(failed(AnswerClass::retry(false))));
     let timeline = times(&rig.timeline(Duration::from_mins(30), away));
     let waits = timeline.windows(2).map(|pair| pair[1] - pair[0]);
     assert_eq!(waits.max(), Some(8_000));
 }
 
-/// A hundred keys, each refused once; with a hundred and one workers. Failing keys may make four requests a second.
+/// 100 keys, each refused once, and 101 workers. Failing keys may send four requests a second.
 fn refused_once() -> (Rig, Vec<Text>) {
     let keys: Vec<Text> = (0..100).map(|key| &*format!("object {key}").leak()).collect();
     let setup = Setup {
@@ -233,7 +233,7 @@ fn refused_once() -> (Rig, Vec<Text>) {
         ..Setup::workers(101)
     };
     let mut rig = setup.rig(write);
-    rig.wake_all(keys.iter().copied());
+    rig.enqueue_all(keys.iter().copied());
     assert_eq!(rig.turn().len(), 100, "none has failed yet");
     for key in &keys {
         rig.fail(key, REFUSED);
@@ -254,7 +254,7 @@ fn keys_that_fail_again_take_no_more_than_their_share() {
 fn a_key_that_has_not_failed_does_not_wait_behind_those_that_have() {
     let (mut rig, _) = refused_once();
     rig.timeline(SECOND, refuse);
-    assert_eq!(rig.woken("good"), ["good writes good"]);
+    assert_eq!(rig.enqueued("good"), ["good writes good"]);
 }
 
 #[test]
@@ -271,11 +271,11 @@ fn a_key_that_waits_for_its_turn_and_is_woken_afresh_does_not_wait() {
     let (mut rig, keys) = refused_once();
     rig.timeline(SECOND, refuse);
     let last = *keys.last().unwrap();
-    rig.wake_at(last, Requeue::Reset);
+    rig.requeue_at(last, Requeue::Reset);
     assert_eq!(rig.turn(), [format!("{last} writes {last}")]);
 }
 
-/// Like evictions: the earliest first, each retried as the controller says, and most of them refused.
+/// As with evictions: earliest first, each retried when the controller says so, most of them refused.
 #[test]
 fn a_key_whose_time_has_come_does_not_wait_behind_those_that_fail_in_a_queue_by_time() {
     let keys: Vec<Text> = (0..100).map(|key| &*format!("object {key}").leak()).collect();
@@ -293,7 +293,7 @@ fn a_key_whose_time_has_come_does_not_wait_behind_those_that_fail_in_a_queue_by_
         None => writes([seen.key]),
         Some(_) => Action::Done(vec![(seen.key, Requeue::After(SECOND))]),
     });
-    rig.wake_all(keys);
+    rig.enqueue_all(keys);
     assert_eq!(
         rig.timeline(6 * SECOND, refuse).len(),
         601,
@@ -301,13 +301,13 @@ fn a_key_whose_time_has_come_does_not_wait_behind_those_that_fail_in_a_queue_by_
     );
     let sent = times(&rig.timeline(10 * SECOND, refuse));
     assert_eq!(sent.len(), 40);
-    assert_eq!(rig.woken("good"), ["good writes good"]);
+    assert_eq!(rig.enqueued("good"), ["good writes good"]);
 }
 
 #[test]
 fn a_key_that_is_woken_afresh_has_never_failed() {
     let mut rig = Setup::default().rig(write);
-    rig.wake("a=1");
+    rig.enqueue("a=1");
     for wait in [5, 10] {
         rig.turn();
         rig.fail("a=1", REFUSED);
@@ -317,14 +317,14 @@ fn a_key_that_is_woken_afresh_has_never_failed() {
     }
     rig.fail("a=1", REFUSED);
     rig.turn();
-    rig.wake_at("a=1", Requeue::Reset);
+    rig.requeue_at("a=1", Requeue::Reset);
     assert_eq!(rig.turn(), ["a=1 writes a=1"]);
     rig.fail("a=1", REFUSED);
     rig.turn();
     assert_eq!(rig.again, Some(5 * MS), "the earlier delay is gone, too");
 }
 
-/// A pass that fails by itself, and enqueues another key.
+/// A pass that fails without a request and enqueues another key.
 fn fail(not_before: Duration) -> impl Fn(&Seen<'_>) -> Action<Scripted> {
     move |seen| match seen.key {
         "a" => Action::Fail(Failed {
@@ -340,7 +340,7 @@ fn fail(not_before: Duration) -> impl Fn(&Seen<'_>) -> Action<Scripted> {
 #[test]
 fn a_pass_may_fail_without_a_request_that_has() {
     let mut rig = Setup::default().rig(fail(Duration::ZERO));
-    rig.woken("a");
+    rig.enqueued("a");
     assert_eq!(
         rig.told(),
         ["Leading(true)", "a failed: Taken: the name is taken"]
@@ -354,6 +354,6 @@ fn a_pass_may_fail_without_a_request_that_has() {
 #[test]
 fn a_pass_that_fails_names_the_soonest_retry() {
     let mut rig = Setup::default().rig(fail(7 * SECOND));
-    rig.woken("a");
+    rig.enqueued("a");
     assert_eq!(rig.again, Some(7 * SECOND));
 }

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::api::{AnswerClass, Call, CallFailed, Verb};
-use controller_core::clock::saturating_add;
 use controller_core::controller::{
     Accepted, Action, Completed, Effect, Limit, Loop, LoopEvent, Notification, Now, Polled, QueryPolicy,
     Queue, RequestOf, Requeue, RetryShare,
 };
+use controller_core::time::saturating_add;
 use controller_core::workqueue::{QueueMetrics, TokenBucket};
 use controller_testing::sim::NOW;
 
@@ -19,10 +19,10 @@ pub(crate) const NOTHING: [&str; 0] = [];
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 pub(crate) const MS: Duration = Duration::from_millis(1);
 
-/// Most turns in one moment: beyond that the loop has no end.
+/// Maximum turns at one moment; a loop that needs more never settles.
 const MOST_TURNS: usize = 1_000;
 
-/// The parts of a rig; by default one FIFO queue, no limit, a term.
+/// The parts of a rig; by default one FIFO queue, no limit, and a term.
 pub(crate) struct Setup {
     pub(crate) queues: Vec<Queue>,
     pub(crate) metrics: Vec<Option<QueueMetrics>>,
@@ -37,7 +37,7 @@ pub(crate) struct Setup {
 pub(crate) struct Permits {
     bucket: Option<RefCell<TokenBucket>>,
     now: Cell<Duration>,
-    /// How many permits were taken.
+    /// Number of permits taken.
     pub(crate) taken: Cell<usize>,
 }
 
@@ -86,7 +86,7 @@ impl Setup {
         Self { limit, ..self }
     }
 
-    /// A loop whose caches are full; in a term if `leading` is set.
+    /// A loop with full caches; in a term if `leading` is set.
     pub(crate) fn rig(self, next: impl Fn(&Seen<'_>) -> Action<Scripted> + Send + Sync + 'static) -> Rig {
         let leading = self.leading;
         let mut rig = self.unsynced(next);
@@ -97,7 +97,7 @@ impl Setup {
         rig
     }
 
-    /// A loop whose caches are not full.
+    /// A loop whose caches are not yet full.
     pub(crate) fn unsynced(
         self,
         next: impl Fn(&Seen<'_>) -> Action<Scripted> + Send + Sync + 'static,
@@ -147,7 +147,7 @@ impl Limit for Permits {
 }
 
 impl Rig {
-    /// Polls until the loop wants nothing more at this moment; returns what it sends.
+    /// Polls until the loop wants nothing more at this moment; returns what it sent.
     pub(crate) fn turn(&mut self) -> Vec<String> {
         let mut sent = Vec::new();
         for _ in 0..MOST_TURNS {
@@ -163,7 +163,7 @@ impl Rig {
         panic!("the loop has no end");
     }
 
-    /// Lets time pass, then polls.
+    /// Advances time, then polls.
     pub(crate) fn after(&mut self, time: Duration) -> Vec<String> {
         self.now.uptime += time;
         self.now.wall = saturating_add(self.now.wall, time);
@@ -171,7 +171,7 @@ impl Rig {
         self.turn()
     }
 
-    /// What is sent in this time, each with its millisecond, if the loop is polled whenever it asks for it; `answer`
+    /// Everything sent in this time, with its millisecond, if the loop is polled whenever it asks for it; `answer`
     /// answers at once.
     pub(crate) fn timeline(
         &mut self,
@@ -205,24 +205,24 @@ impl Rig {
         in_flight.map(|effect| (what_of(effect), effect.waited)).collect()
     }
 
-    pub(crate) fn wake(&mut self, key: Text) {
-        self.wake_at(key, Requeue::Now);
+    pub(crate) fn enqueue(&mut self, key: Text) {
+        self.requeue_at(key, Requeue::Now);
     }
 
     /// Enqueues a key, then polls.
-    pub(crate) fn woken(&mut self, key: Text) -> Vec<String> {
-        self.wake(key);
+    pub(crate) fn enqueued(&mut self, key: Text) -> Vec<String> {
+        self.enqueue(key);
         self.turn()
     }
 
-    pub(crate) fn wake_all(&mut self, keys: impl IntoIterator<Item = Text>) {
+    pub(crate) fn enqueue_all(&mut self, keys: impl IntoIterator<Item = Text>) {
         for key in keys {
-            self.wake(key);
+            self.enqueue(key);
         }
     }
 
-    pub(crate) fn wake_at(&mut self, key: Text, wake: Requeue) {
-        self.said.requeues.lock().push((key, wake));
+    pub(crate) fn requeue_at(&mut self, key: Text, enqueue: Requeue) {
+        self.said.requeues.lock().push((key, enqueue));
         self.change();
     }
 
@@ -264,7 +264,7 @@ impl Rig {
 
     /// Runs a pass of this key; its one request fails.
     pub(crate) fn fail_once(&mut self, key: Text, what: Text, outcome: AnswerClass) {
-        self.wake(key);
+        self.enqueue(key);
         self.turn();
         self.fail(what, outcome);
         assert_eq!(self.turn(), NOTHING);

@@ -1,8 +1,7 @@
-//! A controller that does what its test says. Keys, queries, answers, writes and state changes are texts.
-
-use std::sync::Arc;
+//! A controller scripted by its test. Keys, queries, answers, writes and state changes are texts.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use controller_core::controller::{
     self, Action, Context, ContextMut, Controller, Description, LoopEvent, Now, Object, Outcome, Pass,
@@ -17,12 +16,12 @@ pub(crate) type Text = &'static str;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Q(pub(crate) Text);
 
-/// `object=value`; one that begins with `step` is not planned.
+/// `object=value`; the dry run does not plan a write that begins with `step`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct W(pub(crate) Text);
 
 thread_local! {
-    /// The policy of queries, by their kind: the text before the colon.
+    /// The policy of a query, by its kind: the text before the colon.
     pub(crate) static ASKING: Cell<fn(kind: Text) -> QueryPolicy> = const { Cell::new(|_| USUAL) };
 }
 
@@ -51,16 +50,16 @@ pub(crate) struct Scripted {
     pub(crate) said: Arc<Said>,
 }
 
-/// What a test and its controller share.
+/// State that a test shares with its controller.
 #[derive(Debug, Default)]
 pub(crate) struct Said {
-    /// To be requeued at the next event.
+    /// Requeues for the next event.
     pub(crate) requeues: Mutex<Vec<(Text, Requeue)>>,
     /// The keys that `reconcile` was called for.
     pub(crate) asked: Mutex<Vec<Text>>,
 }
 
-/// What `reconcile` receives.
+/// Arguments of `reconcile`.
 #[derive(Clone, Copy)]
 pub(crate) struct Seen<'a> {
     pub(crate) key: Text,
@@ -178,8 +177,8 @@ impl Controller for Scripted {
     }
 
     fn on_event(&self, cx: &mut ContextMut<'_, Self>, observed: LoopEvent<'_, Self>) {
-        for (key, wake) in std::mem::take(&mut *self.said.requeues.lock()) {
-            cx.out.requeue(key, wake);
+        for (key, enqueue) in std::mem::take(&mut *self.said.requeues.lock()) {
+            cx.out.requeue(key, enqueue);
         }
         if !matches!(observed, LoopEvent::Watching(..)) {
             cx.state.push(format!("{observed:?}"));
@@ -216,5 +215,5 @@ impl Controller for Scripted {
         });
     }
 
-    fn record(&self, _: String, _: &Recorder) {}
+    fn record(&self, _: String, _: &dyn Recorder) {}
 }

@@ -1,7 +1,7 @@
 //! The dimmer's loop against a model of the API server: late watches, lost answers, terms that end, crashes.
 
+use controller_core::cache::Versioned;
 use controller_core::controller::{Accepted, Completed, Loop, Now, RequestOf};
-use controller_core::informer::Versioned;
 use controller_core::meta::{ObjectKey, Uid};
 use controller_testing::sim::{self, Model, Op, SimResource, Watch};
 use proptest::prelude::*;
@@ -19,11 +19,11 @@ struct Room {
 enum Act {
     /// Sets the wanted brightness of a lamp, which is created if it does not exist.
     Want(usize, u8),
-    /// Another writer has dimmed a lamp.
+    /// Another writer dims a lamp.
     Meddle(usize, u8),
     /// A lamp is deleted.
     Delete(usize),
-    /// A lamp is replaced by another of its name.
+    /// A lamp is replaced by another one of the same name.
     Replace(usize, u8),
 }
 
@@ -63,7 +63,7 @@ impl Room {
         let held = self.lamps.objects().get(key)?.clone();
         let mut view = held.view.clone();
         edit(&mut view);
-        // A write that changes nothing has no version of its own.
+        // A write that changes nothing makes no version.
         let version = if view == held.view {
             held.version
         } else {

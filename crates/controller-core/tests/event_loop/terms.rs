@@ -1,8 +1,7 @@
 //! What ends with a term, and what does not.
 
-use controller_core::api::{AnswerClass, CallFailed};
+use controller_core::api::{AnswerClass, CallFailed, LeaseLost};
 use controller_core::controller::{Action, Queue};
-use controller_core::leader::LeaseLost;
 
 use crate::queue::ask_once;
 use crate::rig::{MS, NOTHING, Permits, Rig, SECOND, Setup, call};
@@ -30,7 +29,7 @@ fn no_key_of_a_queue_that_needs_a_term_is_handed_out_outside_one() {
         ..Setup::default()
     };
     let mut rig = setup.rig(ask_once);
-    assert_eq!(rig.woken("a"), NOTHING);
+    assert_eq!(rig.enqueued("a"), NOTHING);
     assert_eq!((rig.asked(), rig.again), (vec![], None));
     rig.lead(true);
     assert_eq!(rig.turn(), ["a asks a"]);
@@ -50,13 +49,13 @@ fn a_queue_that_needs_no_term_goes_on_without_one() {
         ..Setup::default()
     };
     let mut rig = setup.rig(ask_once);
-    rig.wake("a");
-    assert_eq!(rig.woken("low b"), ["low b asks low b"]);
+    rig.enqueue("a");
+    assert_eq!(rig.enqueued("low b"), ["low b asks low b"]);
     rig.lead(true);
     rig.lead(false);
     assert_eq!(rig.answered("low b", "x"), NOTHING);
     assert_eq!(
-        rig.woken("low b"),
+        rig.enqueued("low b"),
         ["low b asks low b"],
         "its pass has run to its end"
     );
@@ -66,8 +65,8 @@ fn a_queue_that_needs_no_term_goes_on_without_one() {
 fn a_lost_term_ends_its_passes_at_once_and_also_those_that_wait() {
     let setup = Setup::workers(9).limit(Permits::new(1.0, 1));
     let mut rig = setup.rig(write);
-    // One is sent, one waits for its object, two for a permit.
-    rig.wake_all(["x=1", "x=2", "y=1", "z=1"]);
+    // One is sent, one waits for its object, two wait for a permit.
+    rig.enqueue_all(["x=1", "x=2", "y=1", "z=1"]);
     assert_eq!(rig.turn(), ["x=1 writes x=1"]);
     rig.lead(false);
     rig.asked();
@@ -82,12 +81,12 @@ fn a_lost_term_ends_its_passes_at_once_and_also_those_that_wait() {
 }
 
 #[test]
-fn what_was_on_its_way_when_the_term_ended_is_still_learnt() {
+fn what_was_on_its_way_when_the_term_ended_is_still_remembered() {
     let mut rig = Setup::workers(9).rig(|seen| match seen.key {
         "reads" => ask_once(seen),
         _ => write(seen),
     });
-    rig.wake_all(["reads", "x=1", "y=1"]);
+    rig.enqueue_all(["reads", "x=1", "y=1"]);
     rig.turn();
     rig.lead(false);
     rig.answer("reads", "late");
@@ -99,7 +98,7 @@ fn what_was_on_its_way_when_the_term_ended_is_still_learnt() {
         ["reads: late", "x=1: accepted", "y=1: LeaseLost"]
     );
     assert_eq!(rig.turn(), NOTHING);
-    // A request that the lost lease has dropped is no failure.
+    // A request dropped with the lost lease does not count as a failure.
     assert_eq!(rig.told()[1..], ["x=1 wrote x=1"]);
     assert_eq!(rig.event_loop.held(), 6, "only the keys wait, for the next term");
 }
@@ -118,11 +117,11 @@ fn events_are_dropped_outside_a_term() {
         "said" => Action::Done(vec![]),
         _ => Action::Remember("said"),
     });
-    rig.woken("a");
+    rig.enqueued("a");
     assert_eq!(rig.result(), ["Synced", "said"]);
     assert_eq!(rig.told(), NOTHING);
     rig.lead(true);
-    rig.woken("a");
+    rig.enqueued("a");
     assert_eq!(rig.told(), ["Leading(true)", "said"]);
     rig.lead(false);
     assert_eq!(rig.told(), NOTHING);
@@ -134,17 +133,17 @@ fn a_new_term_begins_its_passes_anew() {
         None => reads(["p"]),
         Some(_) => ask_once(seen),
     });
-    rig.woken("a");
+    rig.enqueued("a");
     assert_eq!(rig.answered("p", "x"), ["a asks a"]);
     rig.lead(false);
     rig.lead(true);
-    assert_eq!(rig.woken("a"), ["a asks p"]);
+    assert_eq!(rig.enqueued("a"), ["a asks p"]);
 }
 
 #[test]
-fn a_question_of_the_last_term_is_asked_again_in_the_next_one() {
+fn a_query_of_the_last_term_is_asked_again_in_the_next_one() {
     let mut rig = Setup::default().rig(ask_once);
-    rig.woken("a");
+    rig.enqueued("a");
     rig.lead(false);
     rig.lead(true);
     assert_eq!(rig.turn(), ["a asks a"]);
@@ -158,10 +157,10 @@ fn a_question_of_the_last_term_is_asked_again_in_the_next_one() {
 
 fn written_in_the_last_term() -> Rig {
     let mut rig = Setup::default().rig(write);
-    assert_eq!(rig.woken("x=1"), ["x=1 writes x=1"]);
+    assert_eq!(rig.enqueued("x=1"), ["x=1 writes x=1"]);
     rig.lead(false);
     rig.lead(true);
-    rig.wake("x=1");
+    rig.enqueue("x=1");
     // The object is busy until the write of the last term has ended.
     assert_eq!(rig.turn(), NOTHING);
     rig
@@ -182,14 +181,14 @@ fn the_end_of_a_write_of_the_last_term_is_none_of_a_pass_of_this_one() {
 fn a_write_of_the_last_term_that_was_accepted_late_is_none_of_a_pass_of_this_one() {
     let mut rig = written_in_the_last_term();
     rig.accept("x=1");
-    // The change of the write is in the store.
+    // The change of the write is already in the store.
     assert_eq!(rig.turn(), ["x=1 writes x=1"]);
 }
 
 #[test]
 fn failures_are_remembered_across_terms() {
     let mut rig = Setup::default().rig(write);
-    rig.wake("x=1");
+    rig.enqueue("x=1");
     for wait in [5, 10] {
         rig.turn();
         rig.fail("x=1", NO_ANSWER);

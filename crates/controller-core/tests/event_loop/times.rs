@@ -1,9 +1,9 @@
-//! Keys that come back at a set time, and the pace of passes.
+//! Keys that are requeued at a set time, and the pace of passes.
 
 use std::time::Duration;
 
-use controller_core::clock::saturating_add;
 use controller_core::controller::{Action, Order, Queue, Requeue};
+use controller_core::time::saturating_add;
 use controller_testing::sim::START;
 use jiff::Timestamp;
 
@@ -45,7 +45,7 @@ fn with_workers(workers: usize, order: Order) -> Setup {
 #[test]
 fn a_key_comes_at_its_time_and_once() {
     let mut rig = fifo();
-    rig.wake_at("a", at(5));
+    rig.requeue_at("a", at(5));
     rig.turn();
     assert_eq!(rig.again, Some(5 * SECOND));
     rig.after(4_999 * MS);
@@ -60,13 +60,13 @@ fn a_key_comes_at_its_time_and_once() {
 #[test]
 fn of_two_waits_the_shorter_counts_and_of_two_times_the_later_named() {
     let mut rig = fifo();
-    rig.wake_at("waits", Requeue::After(5 * SECOND));
-    rig.wake_at("waits", Requeue::After(7 * SECOND));
-    rig.wake_at("timed", at(5));
-    rig.wake_at("timed", at(7));
+    rig.requeue_at("waits", Requeue::After(5 * SECOND));
+    rig.requeue_at("waits", Requeue::After(7 * SECOND));
+    rig.requeue_at("timed", at(5));
+    rig.requeue_at("timed", at(7));
     rig.after(6 * SECOND);
     assert_eq!(rig.asked(), ["waits"]);
-    rig.wake_at("timed", at(6));
+    rig.requeue_at("timed", at(6));
     rig.turn();
     assert_eq!(rig.asked(), ["timed"]);
     rig.after(60 * SECOND);
@@ -76,9 +76,9 @@ fn of_two_waits_the_shorter_counts_and_of_two_times_the_later_named() {
 #[test]
 fn a_key_that_is_to_come_never_does_not_come() {
     for mut rig in [fifo(), earliest_first(done)] {
-        rig.wake_at("a", at(5));
-        rig.wake_at("a", Requeue::After(5 * SECOND));
-        rig.wake_at("a", Requeue::Cancel);
+        rig.requeue_at("a", at(5));
+        rig.requeue_at("a", Requeue::After(5 * SECOND));
+        rig.requeue_at("a", Requeue::Cancel);
         rig.after(60 * SECOND);
         assert_eq!(rig.asked(), NOTHING);
         assert_eq!(rig.event_loop.held(), 0);
@@ -101,8 +101,8 @@ fn the_end_of_a_pass_names_the_time_at_which_its_key_comes_back() {
             )])
         }),
     ] {
-        rig.wake_at("a", at(20));
-        rig.woken("a");
+        rig.requeue_at("a", at(20));
+        rig.enqueued("a");
         assert_eq!(rig.asked(), ["a"]);
         // The 9 s replace the 20 s.
         assert_eq!(rig.event_loop.scheduled_at(&"a"), Some(wall(9)));
@@ -114,9 +114,9 @@ fn the_end_of_a_pass_names_the_time_at_which_its_key_comes_back() {
 #[test]
 fn the_earliest_goes_first_whenever_it_was_added() {
     let mut rig = earliest_first(ask_once);
-    rig.wake_at("c", at(3));
-    rig.wake_at("a", at(1));
-    rig.wake_at("b", at(2));
+    rig.requeue_at("c", at(3));
+    rig.requeue_at("a", at(1));
+    rig.requeue_at("b", at(2));
     assert_eq!(rig.after(10 * SECOND), ["a asks a"]);
     assert_eq!(rig.answered("a", "x"), ["b asks b"]);
     assert_eq!(rig.answered("b", "x"), ["c asks c"]);
@@ -125,11 +125,11 @@ fn the_earliest_goes_first_whenever_it_was_added() {
 #[test]
 fn a_time_that_was_moved_counts() {
     let mut rig = earliest_first(done);
-    rig.wake_at("a", at(1));
-    rig.wake_at("b", at(2));
-    rig.wake_at("c", at(3));
-    rig.wake_at("a", at(4));
-    rig.wake_at("c", at(0));
+    rig.requeue_at("a", at(1));
+    rig.requeue_at("b", at(2));
+    rig.requeue_at("c", at(3));
+    rig.requeue_at("a", at(4));
+    rig.requeue_at("c", at(0));
     rig.after(3 * SECOND);
     assert_eq!(rig.asked(), ["c", "b"]);
     rig.after(SECOND);
@@ -139,12 +139,12 @@ fn a_time_that_was_moved_counts() {
 #[test]
 fn a_key_that_is_overdue_keeps_its_place_when_it_is_woken() {
     let mut rig = earliest_first(ask_once);
-    rig.woken("busy");
-    rig.wake_at("a", at(1));
-    rig.wake_at("b", at(2));
+    rig.enqueued("busy");
+    rig.requeue_at("a", at(1));
+    rig.requeue_at("b", at(2));
     rig.now.wall = wall(10);
     rig.turn();
-    rig.wake("a");
+    rig.enqueue("a");
     assert_eq!(rig.answered("busy", "x"), ["a asks a"]);
 }
 
@@ -152,9 +152,9 @@ fn a_key_that_is_overdue_keeps_its_place_when_it_is_woken() {
 fn a_time_that_is_moved_during_the_pass_of_its_key_counts_after_it() {
     for order in [Order::Fifo, Order::EarliestFirst] {
         let mut rig = with_workers(2, order).rig(ask_once);
-        rig.wake_at("a", at(2));
-        assert_eq!(rig.woken("a"), ["a asks a"]);
-        rig.wake_at("a", at(8));
+        rig.requeue_at("a", at(2));
+        assert_eq!(rig.enqueued("a"), ["a asks a"]);
+        rig.requeue_at("a", at(8));
         rig.after(4 * SECOND);
         assert_eq!(rig.answered("a", "x"), NOTHING, "the 2 s no longer count");
         assert_eq!(rig.event_loop.scheduled_at(&"a"), Some(wall(8)));
@@ -165,9 +165,9 @@ fn a_time_that_is_moved_during_the_pass_of_its_key_counts_after_it() {
 #[test]
 fn what_is_cancelled_during_the_pass_of_its_key_does_not_come_after_it() {
     for mut rig in [Setup::default().rig(ask_once), earliest_first(ask_once)] {
-        rig.woken("a");
-        rig.wake_at("a", at(2));
-        rig.wake_at("a", Requeue::Cancel);
+        rig.enqueued("a");
+        rig.requeue_at("a", at(2));
+        rig.requeue_at("a", Requeue::Cancel);
         rig.answer("a", "x");
         assert_eq!(rig.after(60 * SECOND), NOTHING);
         assert_eq!(rig.event_loop.held(), 0);
@@ -182,7 +182,7 @@ fn passes_begin_no_faster_than_the_pace() {
         ..Queue::FIFO
     })
     .rig(done);
-    rig.wake_all(["a", "b", "c"]);
+    rig.enqueue_all(["a", "b", "c"]);
     rig.turn();
     assert_eq!((rig.asked(), rig.again), (vec!["a"], Some(100 * MS)));
     rig.after(99 * MS);
@@ -191,7 +191,7 @@ fn passes_begin_no_faster_than_the_pace() {
     assert_eq!(rig.asked(), ["b"]);
     rig.after(SECOND);
     assert_eq!(rig.asked(), ["c"], "unused passes are not saved up");
-    rig.woken("d");
+    rig.enqueued("d");
     assert_eq!(rig.asked(), NOTHING);
     rig.after(100 * MS);
     assert_eq!(rig.asked(), ["d"]);
@@ -200,7 +200,7 @@ fn passes_begin_no_faster_than_the_pace() {
 #[test]
 fn a_wall_clock_that_is_set_is_noticed_within_ten_seconds() {
     let mut rig = fifo();
-    rig.wake_at("a", at(3600));
+    rig.requeue_at("a", at(3600));
     rig.turn();
     assert_eq!(rig.again, Some(10 * SECOND));
     rig.now.wall = wall(3600);
@@ -212,9 +212,9 @@ fn a_wall_clock_that_is_set_is_noticed_within_ten_seconds() {
 fn a_wait_of_ages_and_a_time_at_the_end_of_the_calendar_are_harmless() {
     for order in [Order::Fifo, Order::EarliestFirst] {
         let mut rig = with_workers(1, order).rig(done);
-        rig.wake_at("a", Requeue::After(Duration::MAX));
-        rig.wake_at("b", Requeue::At(Timestamp::MAX));
-        rig.wake_at("c", Requeue::At(Timestamp::MIN));
+        rig.requeue_at("a", Requeue::After(Duration::MAX));
+        rig.requeue_at("b", Requeue::At(Timestamp::MAX));
+        rig.requeue_at("c", Requeue::At(Timestamp::MIN));
         rig.after(Duration::from_hours(24));
         assert_eq!(rig.asked(), ["c"]);
     }
@@ -224,8 +224,8 @@ fn a_wait_of_ages_and_a_time_at_the_end_of_the_calendar_are_harmless() {
 fn a_key_that_is_scheduled_again_and_again_is_held_once() {
     let mut rig = fifo();
     for second in (1_000..2_000).chain((1..1_000).rev()) {
-        rig.wake_at("a", at(second));
-        rig.wake_at("a", Requeue::After(Duration::from_secs(second)));
+        rig.requeue_at("a", at(second));
+        rig.requeue_at("a", Requeue::After(Duration::from_secs(second)));
     }
     rig.turn();
     assert_eq!(rig.event_loop.held(), 2, "a time and a delay");

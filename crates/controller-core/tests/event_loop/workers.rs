@@ -1,4 +1,4 @@
-//! How many passes run at once.
+//! The number of passes that run at once.
 
 use controller_core::api::AnswerClass;
 use controller_core::controller::{Action, Queue};
@@ -31,12 +31,12 @@ fn one_worker(reads_hold_workers: bool) -> Rig {
 #[test]
 fn as_many_keys_are_in_a_pass_as_there_are_workers() {
     let mut rig = Setup::workers(2).rig(ask_once);
-    rig.wake_all(["a", "b", "c", "d"]);
+    rig.enqueue_all(["a", "b", "c", "d"]);
     assert_eq!(rig.turn(), ["a asks a", "b asks b"]);
     assert_eq!(rig.answered("b", "x"), ["c asks c"]);
 }
 
-/// Removes the request that has ended; returns how many are in flight.
+/// Removes the ended request; returns the number in flight.
 fn out(sent: &mut Vec<String>, ended: &str) -> usize {
     sent.retain(|text| !text.ends_with(ended));
     sent.len()
@@ -65,7 +65,7 @@ fn keys_that_fail_again_and_again_hold_a_quarter_of_the_workers() {
             );
             out(&mut sent, &fails);
             let fresh: Text = format!("fresh {round}=1").leak();
-            let begun = rig.woken(fresh);
+            let begun = rig.enqueued(fresh);
             assert!(begun.contains(&format!("{fresh} writes {fresh}")), "{begun:?}");
             let now = rig.accepted(fresh);
             sent.extend(begun.into_iter().chain(now));
@@ -80,10 +80,10 @@ fn keys_that_fail_again_and_again_hold_a_quarter_of_the_workers() {
 #[test]
 fn a_request_that_takes_longer_than_a_second_holds_no_worker() {
     let mut rig = one_worker(true);
-    rig.woken("a");
+    rig.enqueued("a");
     rig.answered("a", "x");
     for key in ["b", "c"] {
-        assert_eq!(rig.woken(key), NOTHING);
+        assert_eq!(rig.enqueued(key), NOTHING);
     }
     assert_eq!(rig.after(999 * MS), NOTHING);
     assert_eq!(rig.after(MS), ["b asks b"]);
@@ -97,15 +97,15 @@ fn a_request_that_takes_longer_than_a_second_holds_no_worker() {
 #[test]
 fn a_read_that_is_out_holds_its_worker() {
     let mut rig = one_worker(true);
-    rig.wake("a");
-    assert_eq!(rig.woken("b"), ["a asks a"]);
+    rig.enqueue("a");
+    assert_eq!(rig.enqueued("b"), ["a asks a"]);
     assert_eq!(rig.turn(), NOTHING);
 }
 
 #[test]
 fn a_read_that_is_out_holds_no_worker_where_the_queue_says_so() {
     let mut rig = one_worker(false);
-    rig.wake_all(["a", "b", "c"]);
+    rig.enqueue_all(["a", "b", "c"]);
     assert_eq!(rig.turn(), ["a asks a", "b asks b", "c asks c"]);
     assert_eq!(rig.answered("b", "x"), ["b writes b=1"]);
 }
@@ -113,23 +113,23 @@ fn a_read_that_is_out_holds_no_worker_where_the_queue_says_so() {
 #[test]
 fn a_write_that_is_out_holds_its_worker_in_any_case() {
     let mut rig = one_worker(false);
-    rig.woken("a");
+    rig.enqueued("a");
     assert_eq!(rig.answered("a", "x"), ["a writes a=1"]);
-    assert_eq!(rig.woken("b"), NOTHING);
+    assert_eq!(rig.enqueued("b"), NOTHING);
     assert_eq!(rig.accepted("a=1"), ["b asks b"]);
 }
 
 #[test]
 fn a_term_that_ends_gives_parked_and_busy_workers_back() {
     let mut rig = one_worker(false);
-    rig.wake("a");
-    rig.woken("b");
+    rig.enqueue("a");
+    rig.enqueued("b");
     assert_eq!(rig.answered("b", "x"), ["b writes b=1"]);
     rig.lead(false);
     rig.lead(true);
-    assert_eq!(rig.woken("c"), ["a asks a", "b asks b", "c asks c"]);
+    assert_eq!(rig.enqueued("c"), ["a asks a", "b asks b", "c asks c"]);
     assert_eq!(rig.answered("c", "x"), ["c writes c=1"]);
-    assert_eq!(rig.woken("b"), NOTHING, "the one worker is busy");
+    assert_eq!(rig.enqueued("b"), NOTHING, "the one worker is busy");
 }
 
 #[test]
@@ -142,15 +142,15 @@ fn a_namespace_whose_requests_take_long_has_no_more_of_them_than_workers_and_a_q
             writes([seen.key])
         }
     });
-    rig.wake_all(many.iter().copied());
+    rig.enqueue_all(many.iter().copied());
     let mut out = rig.turn();
     for _ in 0..9 {
         out.extend(rig.after(SECOND));
     }
     assert_eq!(out.len(), 8, "all are slow, and no other begins");
-    assert_eq!(rig.woken("b/1=1"), ["b/1=1 writes b/1=1"]);
+    assert_eq!(rig.enqueued("b/1=1"), ["b/1=1 writes b/1=1"]);
     assert_eq!(rig.accepted("b/1=1"), NOTHING);
-    // With fewer slow passes than a quarter of the workers, the next ones begin.
+    // With slow passes in less than a quarter of the workers, the next passes begin.
     for key in &many[..6] {
         assert_eq!(rig.accepted(key), NOTHING);
     }

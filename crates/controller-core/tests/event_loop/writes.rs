@@ -1,4 +1,4 @@
-//! Refused writes, writes side by side, and passes that make no progress.
+//! Refused writes, parallel writes, and passes that make no progress.
 
 use controller_core::api::{AnswerClass, Denial};
 use controller_core::controller::Action;
@@ -8,7 +8,7 @@ use crate::scripted::{Scripted, Seen, Text, reads, writes};
 
 const REFUSED: AnswerClass = AnswerClass::Forbidden(Denial::ThisObject);
 
-/// Wants all of these to be accepted in one pass.
+/// Wants all of these writes accepted in one pass.
 fn write_all(all: &'static [Text]) -> impl Fn(&Seen<'_>) -> Action<Scripted> {
     move |seen| {
         let open = all.iter().filter(|write| !seen.is_accepted(write));
@@ -24,7 +24,10 @@ fn write_all(all: &'static [Text]) -> impl Fn(&Seen<'_>) -> Action<Scripted> {
 #[test]
 fn writes_that_do_not_depend_on_each_other_go_side_by_side() {
     let mut rig = Setup::default().rig(write_all(&["x=1", "y=1", "z=1"]));
-    assert_eq!(rig.woken("a"), ["a writes x=1", "a writes y=1", "a writes z=1"]);
+    assert_eq!(
+        rig.enqueued("a"),
+        ["a writes x=1", "a writes y=1", "a writes z=1"]
+    );
     assert_eq!(rig.accepted("y=1"), NOTHING, "nothing is sent twice");
     rig.accept("x=1");
     assert_eq!(rig.accepted("z=1"), NOTHING);
@@ -35,7 +38,7 @@ fn writes_that_do_not_depend_on_each_other_go_side_by_side() {
 #[test]
 fn writes_to_one_object_go_one_after_the_other() {
     let mut rig = Setup::default().rig(write_all(&["x=1", "x=2", "y=1"]));
-    assert_eq!(rig.woken("a"), ["a writes x=1", "a writes y=1"]);
+    assert_eq!(rig.enqueued("a"), ["a writes x=1", "a writes y=1"]);
     assert_eq!(rig.accepted("x=1"), ["a writes x=2"]);
 }
 
@@ -48,13 +51,13 @@ fn a_refused_write_is_not_sent_again_in_its_pass_and_does_not_stop_the_others() 
             writes(["x=1", "y=1"])
         }
     });
-    assert_eq!(rig.woken("a"), ["a writes x=1", "a writes y=1"]);
+    assert_eq!(rig.enqueued("a"), ["a writes x=1", "a writes y=1"]);
     rig.fail("x=1", REFUSED);
     rig.change();
     assert_eq!(rig.turn(), NOTHING);
     assert_eq!(rig.accepted("y=1"), ["a writes z=1"]);
     assert_eq!(rig.accepted("z=1"), NOTHING);
-    // The next pass tries all of it.
+    // The next pass tries all writes again.
     assert_eq!(rig.after(5 * MS), ["a writes x=1", "a writes y=1"]);
     assert_eq!(
         rig.told()[1..],
@@ -65,7 +68,7 @@ fn a_refused_write_is_not_sent_again_in_its_pass_and_does_not_stop_the_others() 
 #[test]
 fn a_write_to_an_object_that_is_gone_fails_no_pass_and_is_not_sent_again_in_it() {
     let mut rig = Setup::default().rig(write_all(&["x=1", "y=1"]));
-    rig.woken("a");
+    rig.enqueued("a");
     rig.fail("x=1", AnswerClass::Gone);
     assert_eq!(rig.turn(), NOTHING);
     assert_eq!(rig.accepted("y=1"), NOTHING);
@@ -76,7 +79,7 @@ fn a_write_to_an_object_that_is_gone_fails_no_pass_and_is_not_sent_again_in_it()
 #[test]
 fn an_accepted_write_that_is_wanted_again_in_its_pass_is_no_progress() {
     let mut rig = Setup::default().rig(|_| writes(["x=1"]));
-    rig.wake("a");
+    rig.enqueue("a");
     for wait in [5, 10, 20] {
         assert_eq!(rig.turn(), ["a writes x=1"]);
         rig.accept("x=1");
@@ -89,13 +92,13 @@ fn an_accepted_write_that_is_wanted_again_in_its_pass_is_no_progress() {
 }
 
 #[test]
-fn a_note_is_learnt_and_the_key_is_asked_about_again_at_once() {
+fn a_note_is_remembered_and_the_key_is_asked_about_again_at_once() {
     let mut rig = Setup::default().rig(|seen| match seen.state.last().unwrap().as_str() {
         "first" => Action::Remember("second"),
         "second" => writes(["x=1"]),
         _ => Action::Remember("first"),
     });
-    assert_eq!(rig.woken("a"), ["a writes x=1"]);
+    assert_eq!(rig.enqueued("a"), ["a writes x=1"]);
     assert_eq!(rig.result()[2..], ["first", "second", "writes x=1"]);
     assert_eq!(rig.asked(), ["a", "a", "a"]);
 }
@@ -103,7 +106,7 @@ fn a_note_is_learnt_and_the_key_is_asked_about_again_at_once() {
 #[test]
 fn notes_without_end_are_no_progress() {
     let mut rig = Setup::default().rig(|_| Action::Remember("again"));
-    assert_eq!(rig.woken("a"), NOTHING);
+    assert_eq!(rig.enqueued("a"), NOTHING);
     assert_eq!(rig.asked().len(), 1_001);
     assert_eq!(rig.told().last().unwrap(), "a makes no progress");
     assert_eq!(rig.again, Some(5 * MS));
@@ -113,7 +116,7 @@ fn notes_without_end_are_no_progress() {
 fn a_step_of_nothing_is_no_progress() {
     for step in [reads([]), writes([])] {
         let mut rig = Setup::default().rig(move |_| step.clone());
-        assert_eq!(rig.woken("a"), NOTHING);
+        assert_eq!(rig.enqueued("a"), NOTHING);
         assert_eq!(rig.told().last().unwrap(), "a makes no progress");
     }
 }
@@ -124,8 +127,8 @@ fn an_object_that_is_busy_stops_no_independent_write_of_the_same_step() {
         "holder" => write_all(&["x=1"])(seen),
         _ => write_all(&["x=2", "y=2"])(seen),
     });
-    rig.wake("holder");
-    assert_eq!(rig.woken("a"), ["holder writes x=1", "a writes y=2"]);
+    rig.enqueue("holder");
+    assert_eq!(rig.enqueued("a"), ["holder writes x=1", "a writes y=2"]);
     assert_eq!(rig.accepted("y=2"), NOTHING);
     assert_eq!(rig.accepted("x=1"), ["a writes x=2"]);
 }

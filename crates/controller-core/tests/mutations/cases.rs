@@ -1,8 +1,8 @@
-//! The rules one by one, each a [script](Cache::plays). An object is a word, a patch adds a letter to it.
+//! The rules one by one, each as a [script](Cache::plays). An object is a word; a patch appends a letter.
 
 use std::sync::Arc;
 
-use controller_core::informer::{
+use controller_core::cache::{
     Change, DecodeError, Delta, Freshness, Removed, Skipped, SourceEvent, Store, Versioned, View, WriteEffect,
 };
 use controller_core::meta::{ObjectKey, Uid};
@@ -51,12 +51,12 @@ fn adds(letter: String) -> WriteEffect<Word> {
     }))
 }
 
-/// `+a=x`, `~a=x>y`, `-a=x`, one after the other.
-/// The number of the request that was answered with this version.
+/// The number of the request whose answer has this version.
 fn id_of(version: &str) -> u64 {
     version.parse().ok().filter(|id| *id != 0).unwrap_or(999)
 }
 
+/// The changes as text: `+a=x`, `~a=x>y`, `-a=x`, separated by spaces.
 fn told<'a>(deltas: impl IntoIterator<Item = &'a Delta<Word>>) -> String {
     let changes = deltas.into_iter().flat_map(Delta::changes);
     let lines = changes.map(|change| match change {
@@ -67,7 +67,7 @@ fn told<'a>(deltas: impl IntoIterator<Item = &'a Delta<Word>>) -> String {
     lines.collect::<Vec<_>>().join(" ")
 }
 
-/// A store and what may happen to the object `a` in it.
+/// A store, and steps for the object `a` in it.
 struct Cache {
     store: Store<Word>,
 }
@@ -79,26 +79,26 @@ impl Cache {
         }
     }
 
-    /// `a` is `text`, at version 5, and one of our requests about it is in flight.
+    /// `a` is `text`, at version 5, and one of our requests for it is in flight.
     fn writing(text: &str) -> Self {
         Self::empty().plays(&format!("shows U 5 {text}\n begin"))
     }
 
-    /// Plays a script with a step a line: what happens, behind `→` what handlers are told of it, behind `|` what the
-    /// store holds then, and how sure it is; `forgotten` says that it remembers no write. A `#` begins a remark.
+    /// Plays a script with one step a line: the step, after `→` the changes for handlers, after `|` the content and
+    /// freshness of the store; `forgotten` says that it remembers no write. A `#` begins a remark.
     ///
     /// | step | what happens |
     /// |---|---|
-    /// | `begin` | a request of ours is sent |
-    /// | `accepted U 8 E` | the object of uid `U` has version 8 (`-`: the answer has none) after our request |
-    /// | `writes U 8 E` | both |
-    /// | `refused`, `unknown` | it is refused; nobody knows what became of it |
-    /// | `shows U 8 x`, `ends U 9`, `skips U` | the watch: it is `x`, it is deleted, it cannot be decoded |
-    /// | `list`, `listed U 8 x`, `listed at 7` | a list begins, and ends with one object; with none, at version 7 |
-    /// | `reads U 8 x`, `reads nothing` | we have read it |
-    /// | `overdue 8` | the watch should have shown version 8; `→ yes` if that was waited for |
+    /// | `begin` | we send a request |
+    /// | `accepted U 8 E` | after our request, the object of uid `U` has version 8 (`-`: no version in the answer) |
+    /// | `writes U 8 E` | `begin` and `accepted` |
+    /// | `refused`, `unknown` | the request is refused; its fate is unknown |
+    /// | `shows U 8 x`, `ends U 9`, `skips U` | watch: the object is `x`, is deleted, cannot be decoded |
+    /// | `list`, `listed U 8 x`, `listed at 7` | a list begins, ends with one object, ends empty at version 7 |
+    /// | `reads U 8 x`, `reads nothing` | a read of ours found this |
+    /// | `overdue 8` | the watch should have shown version 8 by now; `→ yes` if the store waited for it |
     ///
-    /// `E` is what the answer shows: the object `=x`, a patch `+p`, that it is `gone`, or `nothing`.
+    /// `E` is the content of the answer: the object `=x`, a patch `+p`, `gone`, or `nothing`.
     #[track_caller]
     fn plays(mut self, script: &str) -> Self {
         for line in script.lines().map(str::trim) {
@@ -161,7 +161,7 @@ impl Cache {
         }
     }
 
-    /// What the watch or a list tells.
+    /// Applies an event of the watch or a list.
     fn watched(&mut self, words: &[&str]) -> String {
         let a = key("a");
         match *words {
@@ -199,7 +199,7 @@ impl Cache {
         told(&self.store.apply(event).deltas)
     }
 
-    /// What the store holds, and how sure it is: for example `xp Pending`.
+    /// Content and freshness of the store, for example `xp Pending`.
     fn now(&self) -> String {
         let held = self.store.get(&key("a"));
         let text = held.map_or_else(|| "-".to_owned(), |held| held.text.clone());
@@ -300,7 +300,7 @@ fn a_deleted_object_is_gone_at_once_and_stays_gone() {
 
 #[test]
 fn an_object_whose_version_the_answer_to_its_deletion_repeats_is_gone() {
-    // It is shown at 5 already.
+    // The watch has already shown version 5.
     Cache::writing("x").plays("accepted U 5 gone → -a=x | - Pending");
 }
 
@@ -512,7 +512,7 @@ fn a_request_in_flight_is_known_until_it_ends() {
     for (in_flight, remembered) in [(true, 1), (true, 1), (false, 0), (false, 0)] {
         assert_eq!(cache.store.is_writing(&key("a")), in_flight);
         assert_eq!(cache.store.mutations(), remembered);
-        // Once more than there are requests does no harm.
+        // More ends than requests do no harm.
         cache = cache.plays("refused | x Synced");
     }
 }

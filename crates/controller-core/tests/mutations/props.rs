@@ -1,10 +1,10 @@
-//! Any order of requests, answers, reads, watch events and lists: what the store holds is never older than what it was
-//! told, nothing that is gone comes back, and in the end the store is the server's and remembers nothing.
+//! Any order of requests, answers, reads, watch events and lists: the store is never older than what it was told,
+//! deleted objects do not come back, and in the end the store equals the server's state and remembers nothing.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use controller_core::informer::{
+use controller_core::cache::{
     Change, Delta, Freshness, Removed, SourceEvent, Store, Versioned, View, WriteEffect,
 };
 use controller_core::meta::{ObjectKey, Uid};
@@ -33,13 +33,13 @@ impl View for Thing {
     }
 }
 
-/// Numbers count modulo what there is; a step that cannot be done is left out.
+/// Numbers are taken modulo the number of candidates; impossible steps are skipped.
 #[derive(Clone, Debug)]
 enum Step {
     Send(&'static str, Verb),
-    /// The server takes a request of ours.
+    /// The server takes one of our requests.
     Take(usize),
-    /// An answer comes, in this form.
+    /// An answer arrives, in this form.
     Answer(usize, Form),
     /// No answer will ever come.
     Lose(usize),
@@ -55,7 +55,7 @@ enum Step {
     ListEnds,
 }
 
-/// What we make of an answer.
+/// How much of an answer we use.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Whole,
@@ -65,74 +65,74 @@ enum Form {
 
 struct Request {
     name: &'static str,
-    /// The object that it is about; nothing for a create.
+    /// Object of the request; none for a create.
     uid: Option<u64>,
     verb: Verb,
     taken: Option<Result<Done, Refused>>,
-    /// Whether another of our requests was in flight at any time of this one.
+    /// Another of our requests was in flight at some time during this one.
     overlapped: bool,
 }
 
-/// What a read has found.
+/// Result of a read.
 struct Found(Option<Object>);
 
 struct Reading {
     name: &'static str,
     found: Option<Found>,
-    /// A write has begun since.
+    /// A write has begun since the read.
     void: bool,
 }
 
-/// What is known about one name besides what the store says.
+/// What the test knows about a name, apart from the store.
 #[derive(Clone, Default)]
 struct Known {
-    /// What the watch or a list showed last.
+    /// Object that the watch or a list showed last.
     shown: Option<Thing>,
-    /// What we created and were told so; the store must hold it until something else is told.
+    /// Object whose creation was answered; the store must hold it until it learns otherwise.
     created: Option<u64>,
-    /// The last object of which we were told so.
+    /// Last object with such an answer.
     answered: Option<u64>,
-    /// The first version of which we were told so.
+    /// First version in such an answer.
     created_at: u64,
-    /// What is `created`, when the list under way began.
+    /// Value of `created` when the current list began.
     created_before_list: Option<u64>,
-    /// Whether we took something for overdue while the watch was late.
+    /// The watch was late when we declared something overdue.
     overdue_too_early: bool,
-    /// Versions of our accepted writes, and of what we read.
+    /// Versions of our accepted writes and of our reads.
     accepted: BTreeSet<u64>,
 }
 
 struct World {
     server: Server,
     store: Store<Thing>,
-    /// How much of the log the watch has shown.
+    /// Number of log entries that the watch has shown.
     watched: usize,
-    /// The version of the last change, or list, that was shown.
+    /// Version of the last change or list that was shown.
     told: u64,
     listing: Listing,
     requests: Vec<Request>,
     readings: Vec<Reading>,
     known: BTreeMap<&'static str, Known>,
-    /// For each uid the latest of what was shown and of what we were answered.
+    /// For each uid the maximum of all shown and answered fields.
     floor: BTreeMap<u64, [u64; 5]>,
-    /// Uids that are gone, as the watch, a list or an answer told.
+    /// Uids that the watch, a list or an answer reported as gone.
     gone: BTreeSet<u64>,
-    /// Writes that the server took and whose answers never came: the uid, and the fields.
+    /// Writes that the server took but whose answers never came: uid and fields.
     lost: Vec<(u64, [u64; 5])>,
-    /// What somebody holds who is told of changes only.
+    /// Objects as seen by a handler that receives only changes.
     replica: BTreeMap<ObjectKey, Thing>,
 }
 
-/// The list under way.
+/// The current list.
 enum Listing {
     None,
-    /// It is asked for.
+    /// Sent.
     Begun,
     Taken {
-        /// What it has yet to tell.
+        /// Items still to be delivered.
         items: VecDeque<(&'static str, Object)>,
         named: BTreeMap<&'static str, Object>,
-        /// Where the watch goes on.
+        /// Log entry at which the watch continues.
         log: usize,
         version: u64,
     },
@@ -175,7 +175,7 @@ fn event(name: &str, object: &Object) -> SourceEvent<Thing> {
     })
 }
 
-/// What the answer says of this request alone.
+/// The part of the answer that belongs to this request alone.
 fn part(verb: Verb, fields: Fields) -> WriteEffect<Thing> {
     WriteEffect::Patch(Arc::new(move |thing: &Thing| {
         let mut thing = thing.clone();
@@ -190,7 +190,7 @@ fn part(verb: Verb, fields: Fields) -> WriteEffect<Thing> {
     }))
 }
 
-/// What is not older than what such a part says.
+/// Lower bound for the fields after such a part.
 fn only(verb: Verb, fields: Fields) -> [u64; 5] {
     let [ours, mark, _, deleting, released] = fields.each();
     match verb {
@@ -315,7 +315,7 @@ impl World {
         self.store.get(&key(name)).map(|thing| (*thing).clone())
     }
 
-    /// Whether the watch has yet to show something of this name.
+    /// True if the watch has yet to deliver something with this name.
     fn is_late(&self, name: &str) -> bool {
         let mut rest = self.server.log[self.watched..].iter();
         !matches!(self.listing, Listing::None) || rest.any(|logged| logged.name == name)
@@ -325,7 +325,7 @@ impl World {
         self.known.get_mut(name).unwrap()
     }
 
-    /// Somebody hears of changes.
+    /// Applies changes as a handler would.
     fn replay(&mut self, deltas: impl IntoIterator<Item = Delta<Thing>>) {
         for delta in deltas {
             for change in delta.changes() {
@@ -364,7 +364,7 @@ impl World {
     fn send(&mut self, name: &'static str, verb: Verb) {
         let uid = self.held(name).map(|thing| thing.uid);
         let mut others = self.requests.iter().filter(|other| other.name == name);
-        // Requests side by side are about one object.
+        // Concurrent requests are for one object.
         if uid.is_some() == matches!(verb, Verb::Create(_))
             || others.any(|other| other.uid.is_none() || other.uid != uid)
         {
@@ -396,7 +396,7 @@ impl World {
         };
         let (object, effect, version) = match (done, form, request.verb) {
             (Done::Deleted(object, _), Form::WithoutVersion, _) => (object, WriteEffect::Deleted, None),
-            // The deletion that takes the last finalizer has the version before.
+            // The deletion that removes the last finalizer has the previous version.
             (Done::Deleted(object, _), _, Verb::Release) => {
                 let version = object.version;
                 (object, WriteEffect::Deleted, Some(version))
@@ -443,7 +443,8 @@ impl World {
         self.replay(delta);
     }
 
-    /// An answer says that this object had this version. It has gone since, if the watch came so far and shows another.
+    /// An answer has this object at this version. If the watch is already past it and shows another, the object is
+    /// gone.
     fn hear(&mut self, name: &str, uid: u64, version: u64) {
         let shown = self.known[name].shown.as_ref().map(|shown| shown.uid);
         if version <= self.told && shown != Some(uid) {
@@ -451,7 +452,7 @@ impl World {
         }
     }
 
-    /// Nobody tells us what became of the request.
+    /// The fate of the request stays unknown.
     fn lose(&mut self, request: &Request) {
         if !request.overlapped
             && let Some(Ok(Done::Written(object))) = &request.taken
@@ -462,7 +463,7 @@ impl World {
     }
 
     fn begin_read(&mut self, name: &'static str) {
-        // A read is asked after our last write was answered or given up, and after the last read.
+        // The loop sends a read after our last write was answered or given up, and after the last read.
         let is_reading = self.readings.iter().any(|other| other.name == name);
         if !is_reading && !self.store.is_writing(&key(name)) {
             self.readings.push(Reading {
@@ -477,7 +478,7 @@ impl World {
         let key = key(reading.name);
         let found = match reading.found {
             Some(Found(None)) if self.known[reading.name].overdue_too_early && self.is_late(reading.name) => {
-                // What was given up may be shown yet: with such a clock nobody can tell.
+                // The watch may still show what we gave up: with such a clock nobody can tell.
                 return;
             }
             Some(Found(found)) if !reading.void => found,
@@ -486,7 +487,7 @@ impl World {
         let name = reading.name;
         let held = self.held(name).map(|held| held.uid);
         let uid = found.as_ref().map(|object| object.uid);
-        // What became of another object before does not matter: the watch will show that it is gone.
+        // The fate of writes to an earlier object does not matter: the watch will show that the object is gone.
         self.lost
             .retain(|(lost, _)| Some(*lost) != held || Some(*lost) == uid);
         let delta = self
@@ -512,7 +513,7 @@ impl World {
         }
     }
 
-    /// We are told that this object exists, and the store holds it.
+    /// An answer says that this object exists, and the store holds it.
     fn created(&mut self, name: &'static str, uid: u64, version: u64) {
         let known = self.known(name);
         if known.created.replace(uid) != Some(uid) {
@@ -558,7 +559,7 @@ impl World {
             }
             Some(object) => {
                 self.raise(object.uid, object.fields.each());
-                // What we had deleted before may be shown still.
+                // The watch may still show an object that we have deleted.
                 let is_another = !self.gone.contains(&uid);
                 self.known(name)
                     .created
@@ -594,7 +595,7 @@ impl World {
             } else {
                 let known = self.known(name);
                 let shown = known.shown.take().map(|shown| shown.uid);
-                // What was created after the list need not be in it.
+                // A list may lack objects created after it.
                 let created = known.created.filter(|_| known.created_at <= version);
                 let before = known.created_before_list;
                 self.gone.extend(shown.into_iter().chain(created).chain(before));
@@ -655,7 +656,7 @@ impl World {
         }
     }
 
-    /// Everything that is under way ends.
+    /// Ends everything in progress.
     fn finish(&mut self) {
         self.step(&Step::ListIsTaken);
         self.step(&Step::ListEnds);
@@ -670,7 +671,7 @@ impl World {
         while self.watched < self.server.log.len() {
             self.step(&Step::Watch);
         }
-        // What is unknown is read; what is never shown is noticed in time.
+        // Unknown objects are read; changes that the watch never shows are declared overdue.
         for name in NAMES {
             for step in [Step::Read(name), Step::Overdue(name), Step::Read(name)] {
                 let is_unknown = self.store.freshness(&key(name)) == Freshness::Unknown;
@@ -697,7 +698,7 @@ impl World {
     }
 }
 
-/// The number of the request that was answered with this version, 0 for none.
+/// The number of the request whose answer has this version; version 0 has none.
 const fn id_of(version: u64) -> u64 {
     if version == 0 { u64::MAX } else { version }
 }
@@ -747,7 +748,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A nightly run asks for more cases.
+/// Nightly runs request more cases.
 fn config() -> ProptestConfig {
     let config = ProptestConfig::default();
     ProptestConfig {

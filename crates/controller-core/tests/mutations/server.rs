@@ -1,8 +1,8 @@
-//! A small API server with one resource: one counter of versions, and a log of everything that a watch shows.
+//! A small API server with one resource: one counter of versions, and a log of all watch events.
 
 use std::collections::BTreeMap;
 
-/// The fields of an object. Each holds the version at which it was written last, so a greater one is a later one.
+/// The fields of an object. Each holds the version of its last write, so the greater value is the later one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Fields {
     /// Written by us, sometimes by others.
@@ -11,9 +11,9 @@ pub(crate) struct Fields {
     pub(crate) mark: u64,
     /// Written by others only.
     pub(crate) theirs: u64,
-    /// Since when it is being deleted; 0 if it is not.
+    /// Version at which deletion began; 0 if not in deletion.
     pub(crate) deleting: u64,
-    /// Since when it has no finalizer; 0 if it has one.
+    /// Version at which the finalizer went; 0 if it has one.
     pub(crate) released: u64,
 }
 
@@ -22,11 +22,11 @@ pub(crate) struct Object {
     pub(crate) uid: u64,
     pub(crate) version: u64,
     pub(crate) fields: Fields,
-    /// Whether our informer keeps it; never again once it does not.
+    /// Our informer keeps the object. Once false, always false.
     pub(crate) kept: bool,
 }
 
-/// An event of the watch: the object, and whether it is deleted.
+/// A watch event: the object, and whether it is deleted.
 #[derive(Clone, Debug)]
 pub(crate) struct Logged {
     pub(crate) name: &'static str,
@@ -34,27 +34,27 @@ pub(crate) struct Logged {
     pub(crate) deleted: bool,
 }
 
-/// A request. Those but `Create` may name the uid that they mean.
+/// A request. All except `Create` may name a uid.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Verb {
-    /// Whether with a finalizer.
+    /// `true` creates the object with a finalizer.
     Create(bool),
     WriteOurs,
     WriteMark,
     WriteTheirs,
-    /// Changes nothing that a view shows.
+    /// Changes nothing that a view contains.
     Touch,
-    /// From now on our informer does not keep it.
+    /// From now on our informer does not keep the object.
     Hide,
     Delete,
     Release,
 }
 
-/// What an accepted request has done.
+/// Effect of an accepted request.
 #[derive(Clone, Debug)]
 pub(crate) enum Done {
     Written(Object),
-    /// The object as it was, and the version of its deletion.
+    /// The object before its deletion, and the version of the deletion.
     Deleted(Object, u64),
 }
 
@@ -76,7 +76,7 @@ impl Fields {
 }
 
 impl Server {
-    /// Does what is asked, or refuses it.
+    /// Carries out the request or refuses it.
     pub(crate) fn request(
         &mut self,
         name: &'static str,

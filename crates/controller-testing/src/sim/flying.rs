@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use controller_core::api::{AnswerClass, CallFailed};
+use controller_core::api::{AnswerClass, CallFailed, LeaseLost};
 use controller_core::controller::{Completed, Now, RequestOf};
-use controller_core::leader::LeaseLost;
 
 use super::model::{Model, ModelAnswerOf, call, failed};
 

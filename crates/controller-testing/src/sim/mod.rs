@@ -18,9 +18,7 @@ mod properties;
 mod resource;
 mod run;
 
-pub use self::model::{
-    KeyOf, Model, ModelAnswerOf, NOW, Op, START, accepted, conflict, failed, gone, op, ops,
-};
+pub use self::model::{KeyOf, Model, ModelAnswerOf, NOW, Op, START, conflict, failed, gone, op, ops};
 pub use self::permits::{NoPermits, Unlimited};
-pub use self::resource::{SimObject, SimResource, Watch, decoded, observed};
+pub use self::resource::{SimObject, SimResource, Watch, accepted, decoded, observed};
 pub use self::run::{Sim, run, run_through};

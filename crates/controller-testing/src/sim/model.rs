@@ -4,8 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use controller_core::api::{AnswerClass, Call, CallFailed, Verb};
-use controller_core::controller::{self, Accepted, Completed, Controller, Loop, Now, RequestOf};
-use controller_core::meta::Uid;
+use controller_core::controller::{self, Completed, Controller, Loop, Now, RequestOf};
 use jiff::Timestamp;
 use proptest::prelude::*;
 
@@ -184,14 +183,5 @@ pub fn failed(outcome: AnswerClass, code: Option<u16>) -> CallFailed {
         outcome,
         code,
         message: "failed by the test".to_owned(),
-    }
-}
-
-/// A write's answer: an object that is not being deleted.
-pub fn accepted(uid: Uid, version: u64) -> Accepted {
-    Accepted {
-        uid: Some(uid),
-        version: Some(version),
-        deleting: false,
     }
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use controller_core::clock::saturating_add;
 use controller_core::controller::{Action, Completed, Controller, Now, RequestOf, Requeue};
+use controller_core::time::saturating_add;
 
 use super::model::{KeyOf, Model};
 use super::run::Sim;
@@ -15,7 +15,7 @@ impl<M: Model> Sim<M> {
             .collect()
     }
 
-    pub(super) fn assert_woken(&mut self, before: &[(KeyOf<M>, Action<M::Controller>)]) {
+    pub(super) fn assert_enqueued(&mut self, before: &[(KeyOf<M>, Action<M::Controller>)]) {
         for (key, before) in before {
             let after = self.event_loop.action_of(key, self.now);
             if *before == after
@@ -25,9 +25,9 @@ impl<M: Model> Sim<M> {
                 continue;
             }
             let covers = self.model.covers(key);
-            let is_woken = |key: &KeyOf<M>| self.event_loop.is_queued(key, self.now);
+            let is_enqueued = |key: &KeyOf<M>| self.event_loop.is_queued(key, self.now);
             assert!(
-                is_woken(key) || covers.iter().any(is_woken) || self.is_kept(key, &after, self.now),
+                is_enqueued(key) || covers.iter().any(is_enqueued) || self.is_kept(key, &after, self.now),
                 "a change made {after:?} of {before:?} for {key}, and did not enqueue it"
             );
         }
@@ -75,7 +75,7 @@ impl<M: Model> Sim<M> {
         let Action::Done(requeues) = step else {
             return is_retried;
         };
-        let own = requeues.iter().find(|(woken, _)| woken == key);
+        let own = requeues.iter().find(|(enqueued, _)| enqueued == key);
         match own {
             None | Some((_, Requeue::Cancel)) => true,
             Some((_, Requeue::At(at))) => {

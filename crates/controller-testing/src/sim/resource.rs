@@ -2,12 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use controller_core::cache::{self, SourceEvent, View, Wire};
 use controller_core::controller::{Accepted, Controller, Loop, Now, StoreOf, Watches};
-use controller_core::informer::{self, SourceEvent, View, Wire};
 use controller_core::meta::{ObjectKey, Uid};
 use serde_json::Value;
-
-use super::model::accepted;
 
 /// One resource: the API server's objects, and the events that its watch still has to deliver to its store.
 #[derive(Debug)]
@@ -84,7 +82,7 @@ impl<C: Controller, V: View + Clone> SimResource<C, V> {
     pub fn delete(&mut self, key: &ObjectKey) {
         if let Some(object) = self.objects.remove(key) {
             self.versions += 1;
-            self.pending.push_back(SourceEvent::Deleted(informer::Removed {
+            self.pending.push_back(SourceEvent::Deleted(cache::Removed {
                 key: key.clone(),
                 uid: object.uid,
                 view: Some(object.view),
@@ -176,8 +174,8 @@ impl<C: Watches<V>, V: View + Clone> Watch<C> for SimResource<C, V> {
 }
 
 /// The object as a list shows it.
-pub fn observed<V: Clone>(object: &SimObject<V>) -> informer::Versioned<V> {
-    informer::Versioned {
+pub fn observed<V: Clone>(object: &SimObject<V>) -> cache::Versioned<V> {
+    cache::Versioned {
         view: object.view.clone(),
         uid: object.uid.clone(),
         version: Some(object.version.to_string().into()),
@@ -186,6 +184,15 @@ pub fn observed<V: Clone>(object: &SimObject<V>) -> informer::Versioned<V> {
 
 /// The view of an object in the API server's JSON.
 pub fn decoded<W: Wire>(object: &Value) -> W::View {
-    let found = informer::Versioned::read::<W>(object.to_string().as_bytes());
+    let found = cache::Versioned::read::<W>(object.to_string().as_bytes());
     found.unwrap().unwrap().view
+}
+
+/// A write's answer: an object that is not being deleted.
+pub fn accepted(uid: Uid, version: u64) -> Accepted {
+    Accepted {
+        uid: Some(uid),
+        version: Some(version),
+        deleting: false,
+    }
 }

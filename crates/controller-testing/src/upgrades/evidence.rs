@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use controller_core::tasks::TaskSet;
+use controller_runtime::tasks::TaskSet;
 use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::SelfSubjectReview;

@@ -19,13 +19,13 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::num::NonZeroUsize;
 
-use controller_core::clock::Clock;
-
-use crate::cluster::Cluster;
-use crate::replica::{Replica, soon};
+use controller_runtime::clock::Clock;
 use evidence::{LeaseLog, Write, credential, writes};
 use handovers::{Stop, handovers, terms};
 use report::Report;
+
+use crate::cluster::Cluster;
+use crate::replica::{Replica, soon};
 
 /// Number of upgrades in a test run.
 const UPGRADES: usize = 2;

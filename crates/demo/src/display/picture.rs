@@ -1,4 +1,4 @@
-//! What is on the screen: story, live counts, writes with their reasons, numbers.
+//! Content of the screen: story, live counts, writes with their reasons, numbers.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::counts::Counts;
 use crate::event::{Action, Event, Moment, Writes};
 use crate::metrics::Reading;
 
-/// How many paragraphs and actions are remembered: more than fit on any screen.
+/// Number of paragraphs and actions to keep: more than fit on any screen.
 const REMEMBERED: usize = 200;
 
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub(super) struct Picture {
     at: Duration,
     kubectl: Kubectl,
     look: String,
-    /// The controller it shows; its number, and of how many.
+    /// The shown controller; its number, and the number of scenes.
     scene: &'static str,
     scenes: (usize, usize),
     steps: usize,
@@ -35,7 +35,7 @@ pub(super) struct Picture {
     readings: BTreeMap<&'static str, Reading>,
 }
 
-/// A paragraph, and how it looks; without a text it is a gap.
+/// A paragraph and its style; an empty text is a gap.
 #[derive(Debug)]
 struct Told {
     text: String,
@@ -45,7 +45,7 @@ struct Told {
 impl Picture {
     pub(super) fn add(&mut self, moment: &Moment) {
         self.at = moment.at;
-        self.kubectl.learn(&moment.event);
+        self.kubectl.observe(&moment.event);
         let style = match &moment.event {
             Event::Scene { .. } => {
                 self.begin_scene(&moment.event);
@@ -92,7 +92,7 @@ impl Picture {
         }
     }
 
-    /// What the others did is told; what they do from now on is shown with the rest.
+    /// Clears what the previous scenes showed; later actions of their controllers are shown with the rest.
     fn begin_scene(&mut self, event: &Event) {
         let Event::Scene {
             number,
@@ -210,7 +210,7 @@ impl Picture {
     }
 }
 
-/// The end of what was told, as much of it as there is room for.
+/// Draws the end of the story, as much as fits.
 fn draw_told(frame: &mut Frame<'_>, area: Rect, title: &str, told: &VecDeque<Told>) {
     let block = Block::bordered().title(title);
     let inside = block.inner(area);
@@ -235,7 +235,7 @@ fn titled<'a>(lines: Vec<Line<'a>>, title: &'a str) -> Paragraph<'a> {
     Paragraph::new(lines).block(Block::bordered().title(format!(" {title} ")))
 }
 
-/// `text` in lines of at most `width` characters, broken between words where that is possible.
+/// `text` in lines of at most `width` characters, broken between words if possible.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let width = width.max(1);
     let mut lines = vec![String::new()];

@@ -4,24 +4,24 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::time::Duration;
 
-use controller_core::shutdown::Trigger;
+use controller_runtime::shutdown::Trigger;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::words::{Kubectl, narration};
 use crate::event::{Action, Event, Moment};
 
-/// How often counts that keep changing are shown. Those of a quick change are told by what comes of it.
+/// Interval between counts that keep changing. Quick changes are only shown by their result.
 const COUNTS_EVERY: Duration = Duration::from_millis(500);
 
-/// Turns events into lines. Of equal actions the first is a line and the rest are a number.
+/// Turns events into lines. The first of equal actions is a line, the others become a number.
 #[derive(Debug, Default)]
 pub(crate) struct Plain {
     kubectl: Kubectl,
     counted: &'static str,
     steps: usize,
-    /// How often controllers did something for one reason since the last line of the story.
+    /// Number of actions for each reason since the last line of the story.
     did: BTreeMap<(&'static str, Action, String), u64>,
-    /// When the next counts are shown; none before a change.
+    /// Time of the next counts; `None` before a change.
     counts_due: Option<Duration>,
 }
 
@@ -41,7 +41,7 @@ impl Plain {
     }
 
     fn lines(&mut self, moment: &Moment) -> Vec<String> {
-        self.kubectl.learn(&moment.event);
+        self.kubectl.observe(&moment.event);
         let mut lines = Vec::new();
         match &moment.event {
             Event::Scene {

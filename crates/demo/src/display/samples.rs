@@ -8,7 +8,7 @@ use crate::metrics::Reading;
 
 pub(super) const TTL: &str = "ttl-controller";
 
-/// 0.4 s apart.
+/// With 0.4 s between them.
 pub(super) fn moments(events: Vec<Event>) -> impl Iterator<Item = Moment> {
     (0_u32..).zip(events).map(|(number, event)| {
         let at = Duration::from_millis(400) * number;
@@ -24,7 +24,7 @@ pub(super) fn cluster(kubeconfig: &str, context: Option<&str>) -> Event {
     }
 }
 
-/// The scene of the ttl-controller, the first of so many.
+/// The scene of the ttl-controller, the first of `of` scenes.
 pub(super) fn ttl_scene(of: usize, steps: usize) -> Event {
     Event::Scene {
         number: 1,

@@ -1,10 +1,10 @@
-//! The whole terminal, and what its user types.
+//! The full-screen display and its keys.
 
 use std::io;
 use std::time::Duration;
 
-use controller_core::clock::Clock;
-use controller_core::shutdown::Trigger;
+use controller_runtime::clock::Clock;
+use controller_runtime::shutdown::Trigger;
 use crossterm::event::{Event as TerminalEvent, EventStream, KeyCode, KeyEvent, KeyModifiers};
 use futures::StreamExt;
 use ratatui::DefaultTerminal;
@@ -13,14 +13,14 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use super::picture::Picture;
 use crate::event::Moment;
 
-/// How often the screen is drawn at most.
+/// Shortest interval between frames.
 const FRAME: Duration = Duration::from_millis(60);
 
-/// A terminal that shows the demo; it is given back on drop, and by a panic hook before a panic is printed.
+/// A terminal that shows the demo. It is restored on drop, and by a panic hook before the panic is printed.
 pub(crate) struct Screen {
     terminal: DefaultTerminal,
     picture: Picture,
-    // Last: the terminal shows its cursor again before it is given back.
+    // Last, so that the terminal shows its cursor before it is restored.
     _given_back: GivenBack,
 }
 
@@ -28,9 +28,9 @@ struct GivenBack;
 
 impl Drop for GivenBack {
     fn drop(&mut self) {
-        // After a panic the hook has done it, and a second time would put the cursor into the panic's message.
+        // After a panic the hook has restored it; a second time would put the cursor into the panic's message.
         if !std::thread::panicking() {
-            // Where it is gone there is nothing to give back.
+            // If the terminal is gone, there is nothing to restore.
             let _ = ratatui::try_restore();
         }
     }
@@ -65,7 +65,7 @@ impl Screen {
                     Some(TerminalEvent::Key(key)) if asks_to_stop(key) => {
                         stop.advance();
                     }
-                    // Another size, perhaps.
+                    // Perhaps a new size.
                     Some(_) => drawn = false,
                     None => keys = None,
                 },
@@ -82,7 +82,7 @@ impl Screen {
     }
 }
 
-/// The next thing that the user does; none when nothing can be heard of them any more.
+/// The next key or event; never returns again once the input has ended.
 async fn next_key(keys: &mut Option<EventStream>) -> Option<TerminalEvent> {
     match keys {
         Some(keys) => keys.next().await?.ok(),
@@ -90,7 +90,7 @@ async fn next_key(keys: &mut Option<EventStream>) -> Option<TerminalEvent> {
     }
 }
 
-/// A terminal that is taken over makes no signal of Ctrl-C.
+/// A terminal in raw mode turns Ctrl-C into a key, not a signal.
 fn asks_to_stop(key: KeyEvent) -> bool {
     let control_c = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
     control_c || key.code == KeyCode::Char('q')

@@ -1,8 +1,8 @@
-//! The words of both displays.
+//! Texts of both displays.
 
 use crate::event::Event;
 
-/// The words that tell the story; both displays show the same.
+/// The text of an event in the story; both displays show the same.
 pub(super) fn narration(event: &Event) -> Option<String> {
     Some(match event {
         Event::Cluster { url, .. } => format!("The API server is {url}"),
@@ -30,13 +30,13 @@ pub(super) fn narration(event: &Event) -> Option<String> {
     })
 }
 
-/// The `kubectl` command that leads to the cluster.
+/// The `kubectl` command for the cluster.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kubectl(String);
 
 impl Kubectl {
-    /// Learns where the cluster is.
-    pub(super) fn learn(&mut self, event: &Event) {
+    /// Takes the address of the cluster from its event.
+    pub(super) fn observe(&mut self, event: &Event) {
         if let Event::Cluster {
             kubeconfig, context, ..
         } = event
@@ -54,7 +54,7 @@ impl Kubectl {
     }
 }
 
-/// For a shell.
+/// Quotes a word for a shell.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=+".contains(c);
     if word.chars().all(plain) {

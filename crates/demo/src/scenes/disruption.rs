@@ -1,4 +1,4 @@
-//! disruption-controller: a drain that a budget holds up, and why, until it may go on.
+//! disruption-controller: a budget holds up a drain, with the reason, until the drain may go on.
 
 use std::time::Duration;
 
@@ -18,18 +18,18 @@ use crate::ours::labels;
 use crate::scene::{Scene, Step, kind};
 use crate::stage::{NAMESPACE, Stage};
 
-/// Other nodes than those that fail in another scene.
+/// Not the nodes that fail in another scene.
 const DRAINED: &str = "demo-node-0011";
 const OTHER: &str = "demo-node-0012";
-/// How many pods each of the two has.
+/// Number of pods on each of the two nodes.
 const EACH: usize = 3;
-/// The Deployment, its budget, and the value of the label by which that selects its pods.
+/// The Deployment, its budget, and the value of the label by which the budget selects pods.
 const WEB: &str = "demo-web";
 const BUDGET: &str = "default/demo-web";
-/// The controller's metric that counts budgets, of those that allow disruptions and of those that allow none.
+/// The controller's metric of budgets: those that allow disruptions, and those that allow none.
 const ALLOWED: &str = "disruption_controller_pdbs{state=\"allowed\"}";
 const BLOCKED: &str = "disruption_controller_pdbs{state=\"blocked\"}";
-/// How often a drain asks again; `kubectl` takes 5 s.
+/// Interval between a drain's requests; `kubectl` takes 5 s.
 const ASK_EVERY: Duration = Duration::from_millis(200);
 
 pub(crate) fn scene() -> Scene {
@@ -70,7 +70,7 @@ fn steps() -> Vec<Step> {
             .does(|stage| drain_until_refused(stage).boxed())
             .expects([(2, DRAINED), (3, OTHER)])
             .seen_as(BLOCKED, 1)
-            // The approval and the deletion are two changes, if they are not seen at once.
+            // The approval and the deletion are two changes, unless the controller sees them together.
             .writes(1..=2)
             .explains(BUDGET, "disruptionsAllowed 0: 5 healthy less 5 desired"),
         Step::new("a new pod is ready")
@@ -126,7 +126,7 @@ async fn populate(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// It is paused: where the controller of Deployments runs, it keeps its hands off, for the demo makes the pods.
+/// The Deployment is paused, so that its controller, if it runs, leaves the pods to the demo.
 fn deployment() -> Value {
     json!({
         "metadata": {"name": WEB, "labels": labels()},
@@ -146,7 +146,7 @@ fn pod_spec() -> Value {
     })
 }
 
-/// Says itself that the pod is ready: there may be no kubelet.
+/// Sets the pod ready itself, as there may be no kubelet.
 async fn create_ready_pod(stage: &Stage, deployment: &Deployment, number: usize, node: &str) -> Result<()> {
     let name = pod_name(number);
     let mut labels = labels();
@@ -171,7 +171,7 @@ async fn create_ready_pod(stage: &Stage, deployment: &Deployment, number: usize,
 
 async fn drain_until_refused(stage: &Stage) -> Result<()> {
     evict(stage, 1).await?;
-    // Before that the refusal tells of six healthy pods.
+    // Until then the refusal would count six healthy pods.
     wait_until_counted(stage).await?;
     match ask_to_evict(stage, 2).await? {
         None => bail!("pod {} was evicted, which the budget does not allow", pod_name(2)),
@@ -196,7 +196,7 @@ async fn loosen_and_drain_one(stage: &Stage) -> Result<()> {
     evict(stage, 3).await
 }
 
-/// Asks until the budget allows it, as a drain does.
+/// Requests the eviction until the budget allows it, as a drain does.
 async fn evict(stage: &Stage, number: usize) -> Result<()> {
     let asking = async {
         while ask_to_evict(stage, number).await?.is_some() {
@@ -208,7 +208,7 @@ async fn evict(stage: &Stage, number: usize) -> Result<()> {
     asked.with_context(|| format!("the eviction of {} is still refused", pod_name(number)))?
 }
 
-/// Why the budget does not allow it; nothing if it does.
+/// Requests an eviction; returns the reason if the budget refuses it.
 async fn ask_to_evict(stage: &Stage, number: usize) -> Result<Option<String>> {
     let name = pod_name(number);
     let pods = Api::<Pod>::namespaced(stage.once.clone(), NAMESPACE);
@@ -225,7 +225,7 @@ fn why(refusal: Status) -> String {
     causes.next().map_or(refusal.message, |cause| cause.message)
 }
 
-/// Waits until the controller has seen the pod of every approved eviction go.
+/// Waits until the controller has seen the deletion of every evicted pod.
 async fn wait_until_counted(stage: &Stage) -> Result<()> {
     let budgets = budgets(stage);
     let counting = async {

@@ -1,4 +1,4 @@
-//! The scenes, one file a controller, in the order in which they are played.
+//! The scenes, one file per controller, in playing order.
 
 mod disruption;
 mod resourceclaim;
@@ -20,18 +20,18 @@ fn all() -> [Scene; 5] {
     ]
 }
 
-/// What every scene is called.
+/// Names of all scenes.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     all().into_iter().map(|scene| scene.controller)
 }
 
-/// The scenes of these names; all, if there are none.
+/// The scenes with these names; all if empty.
 pub(crate) fn chosen(names: &[String]) -> Vec<Scene> {
     let is_chosen = |scene: &Scene| names.is_empty() || names.iter().any(|name| name == scene.controller);
     all().into_iter().filter(is_chosen).collect()
 }
 
-/// The kinds of the objects that any scene makes, each once.
+/// Kinds of the objects in all scenes, without duplicates.
 pub(crate) fn makes() -> Vec<ApiResource> {
     let mut kinds: Vec<ApiResource> = Vec::new();
     for kind in all().into_iter().flat_map(|scene| scene.makes) {

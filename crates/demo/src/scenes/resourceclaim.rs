@@ -1,7 +1,7 @@
-//! resourceclaim-controller: pods get claims from templates, hold devices through them, and give all of it back.
+//! resourceclaim-controller: pods get claims from templates, use devices through them, and release them.
 //!
-//! The demo plays kube-scheduler and the driver of the devices, of which there are none: it says which claim has got
-//! which device, for whom, and on which node a pod is.
+//! The demo plays kube-scheduler and the device driver, which do not exist here: it allocates devices to claims,
+//! reserves them for pods, and puts pods on nodes.
 
 use std::time::Duration;
 
@@ -20,26 +20,26 @@ use crate::ours::labels;
 use crate::scene::{Scene, Step, kind};
 use crate::stage::{NAMESPACE, Stage};
 
-/// Another node than those that fail or are drained in other scenes.
+/// Not a node that fails or is drained in other scenes.
 const NODE: &str = "demo-node-0021";
 /// The pods that a scheduler places.
 const TRAINS: [&str; 3] = ["demo-train-1", "demo-train-2", "demo-train-3"];
 const FIRST_TRAIN: &str = "default/demo-train-1";
 /// The pod that is put on the node by hand.
 const PROBE: &str = "demo-probe";
-/// Their entries for claims that are made from templates.
+/// The pods' entries for claims from templates.
 const OWN: [&str; 2] = ["gpu", "nic"];
-/// Their entry for the claim that was made by hand, and that claim.
+/// The pods' entry for the claim created by hand, and that claim.
 const SHARED: &str = "switch";
 const SWITCH: &str = "demo-switch";
 const SWITCH_KEY: &str = "default/demo-switch";
-/// What keeps a claim that is allocated.
+/// Finalizer of an allocated claim.
 const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
-/// The controller's metric that counts claims: those that it made, those with a device, those without.
+/// The controller's metric of claims: those it created, those with a device, those without.
 const MADE: &str = "dynamic_resource_allocation_resource_claims{source=\"resource_claim_template\"}";
 const ALLOCATED: &str = "dynamic_resource_allocation_resource_claims{allocated=\"true\"}";
 const UNALLOCATED: &str = "dynamic_resource_allocation_resource_claims{allocated=\"false\"}";
-/// How often it is looked whether a claim has come back.
+/// Interval between looks at a returning claim.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 pub(crate) fn scene() -> Scene {
@@ -80,7 +80,7 @@ fn steps() -> Vec<Step> {
             .says("It makes a claim for each entry with a template, and the status of each pod names its claims.")
             .expects([(7, "not allocated")])
             .seen_as(MADE, 6)
-            // Two claims for each pod, and its status.
+            // Two claims and a status for each pod.
             .writes(9..=9)
             .explains(FIRST_TRAIN, "gpu: a claim from ResourceClaimTemplate demo-gpu"),
         Step::new("a claim is deleted")
@@ -107,14 +107,16 @@ fn steps() -> Vec<Step> {
             .does(|stage| finish(stage, [TRAINS[0], TRAINS[1]]).boxed())
             .expects([(2, "held by 1 pod"), (1, "held by 2 pods")])
             .seen_as(ALLOCATED, 3)
-            // Four claims are freed, unprotected, deleted; the switch loses both pods at once, or one after the other.
+            // Four claims are freed, unprotected and deleted; the switch loses both pods at once, or one after the
+            // other.
             .writes(13..=14),
         Step::new("the others finish, too")
             .says("Nobody uses the switch any more, so it is free as well. Its claim stays: somebody made it by hand.")
             .does(|stage| finish(stage, [TRAINS[2], PROBE]).boxed())
             .expects([(1, "not allocated")])
             .seen_as(UNALLOCATED, 1)
-            // Two claims as before, and the switch, at once or pod by pod. Its finalizer stays for five minutes more.
+            // Two claims as before, and the switch, at once or pod by pod. The switch keeps its finalizer for five more
+            // minutes.
             .writes(7..=8),
     ]
 }
@@ -143,7 +145,7 @@ async fn populate(stage: &Stage) -> Result<()> {
     for device in OWN {
         let template = json!({
             "metadata": {"name": format!("demo-{device}"), "labels": labels()},
-            // Its claims carry the label, too, or the demo would not find them.
+            // The claims get the label as well, so that the demo finds them.
             "spec": {"metadata": {"labels": labels()}, "spec": claim_spec(device)},
         });
         stage.create::<ResourceClaimTemplate>(template).await?;
@@ -162,7 +164,7 @@ fn claim_spec(device: &str) -> Value {
     ]}})
 }
 
-/// With these entries for claims of its own, and the switch. No scheduler but the demo places it.
+/// Creates a pod with these entries for claims of its own, and the switch. Only the demo schedules it.
 async fn create_pod(stage: &Stage, name: &str, own: &[&str], node: Option<&str>) -> Result<()> {
     let own = own
         .iter()
@@ -190,7 +192,7 @@ async fn create_pod(stage: &Stage, name: &str, own: &[&str], node: Option<&str>)
     Ok(())
 }
 
-/// What a pod is for the references to it.
+/// Reference to a pod.
 fn reference(pod: &Pod) -> Value {
     json!({"resource": "pods", "name": pod.name_any(), "uid": pod.uid()})
 }
@@ -226,7 +228,7 @@ async fn get_pod(stage: &Stage, name: &str) -> Result<Pod> {
     found.with_context(|| format!("get pod {name}"))
 }
 
-/// The names of the pod's own claims, in the order of [`OWN`], as its status tells them.
+/// Names of the pod's own claims from its status, in the order of [`OWN`].
 fn recorded(pod: &Pod) -> Result<[String; 2]> {
     let statuses = pod
         .status
@@ -243,7 +245,7 @@ fn recorded(pod: &Pod) -> Result<[String; 2]> {
 }
 
 async fn schedule_all(stage: &Stage) -> Result<()> {
-    // One after the other, as a scheduler does: they share a claim.
+    // One after the other, as a scheduler does, as they share a claim.
     for (number, name) in TRAINS.into_iter().enumerate() {
         let pod = get_pod(stage, name).await?;
         for (device, claim) in OWN.into_iter().zip(recorded(&pod)?) {
@@ -262,7 +264,7 @@ async fn schedule_all(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Protects the claim, gives it a device, and adds the pod to those for which it is reserved.
+/// Adds the finalizer to the claim, allocates a device, and reserves the claim for the pod.
 async fn allocate(stage: &Stage, claim: &str, device: &str, number: usize, pod: &Pod) -> Result<()> {
     let protection = Patch::Strategic(json!({"metadata": {"finalizers": [FINALIZER]}}));
     let result = json!({
@@ -292,7 +294,7 @@ async fn finish(stage: &Stage, pods: [&'static str; 2]) -> Result<()> {
     do_all(pods.map(|pod| set_phase(stage, pod, "Succeeded"))).await
 }
 
-/// As a kubelet does: there may be none.
+/// Sets the phase as a kubelet would; there may be none.
 async fn set_phase(stage: &Stage, pod: &str, phase: &str) -> Result<()> {
     let status = Patch::Merge(json!({"status": {"phase": phase}}));
     let (pods, params) = (stage.pods(), PatchParams::default());

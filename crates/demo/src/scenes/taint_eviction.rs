@@ -15,13 +15,13 @@ use crate::stage::{Health, Stage};
 const FIRST: &str = "demo-node-0001";
 const SECOND: &str = "demo-node-0002";
 const THIRD: &str = "demo-node-0003";
-/// How many pods on each node tolerate its failure for [`PATIENCE`].
+/// Pods on each node that tolerate its failure for [`PATIENCE`].
 const PATIENT: usize = 5;
-/// In seconds; long enough for a node to recover in time, also on a busy machine.
+/// In seconds; long enough for a node to recover in time, even on a busy machine.
 const PATIENCE: i64 = 4;
-/// The controller's metric that says how many pods wait for their eviction.
+/// The controller's metric of pods waiting for eviction.
 const PENDING: &str = "taint_eviction_controller_pending_evictions";
-/// … and how many need not wait any more.
+/// The controller's metric of cancelled evictions.
 const CANCELLED: &str = "taint_eviction_controller_cancelled_evictions_total";
 
 pub(crate) fn scene() -> Scene {
@@ -41,7 +41,7 @@ pub(crate) fn scene() -> Scene {
 }
 
 fn steps() -> Vec<Step> {
-    // An eviction is three writes: an event, a condition, the delete. One that is called off is an event.
+    // An eviction is three writes: an event, a condition, the delete. A cancelled one is an event.
     vec![
         Step::new("three nodes, all well")
             .says("On each of them five pods tolerate its failure for 4 s, one for ever, and one not at all.")
@@ -146,12 +146,12 @@ fn for_ever() -> Value {
     tolerations(&json!({"operator": "Exists"}))
 }
 
-/// These match no taint of that key, for theirs has no value; but without any, the API server would add 300 s.
+/// These match no taint of that key, as its taint has no value. Without any toleration, the API server would add 300 s.
 fn not_at_all() -> Value {
     tolerations(&json!({"operator": "Equal", "value": "never"}))
 }
 
-/// `how` it tolerates both taints of a failed node.
+/// Tolerates both taints of a failed node in the way of `how`.
 fn tolerations(how: &Value) -> Value {
     let both = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
     both.into_iter()

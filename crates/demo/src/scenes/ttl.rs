@@ -1,4 +1,4 @@
-//! ttl-controller: the cluster's size decides how long kubelets may cache.
+//! ttl-controller: the size of the cluster decides how long kubelets may cache.
 
 use k8s_openapi::api::core::v1::Node;
 use kube::ResourceExt;
@@ -9,7 +9,7 @@ use crate::scene::{Scene, Step, kind};
 use crate::stage::{nodes, patch_node};
 
 const TTL: &str = "node.alpha.kubernetes.io/ttl";
-/// The controller's metric that says how many nodes it has counted.
+/// The controller's metric of counted nodes.
 const COUNTED: &str = "ttl_controller_nodes";
 
 pub(crate) fn scene() -> Scene {
@@ -42,7 +42,7 @@ fn steps() -> Vec<Step> {
             .expects([(90, "0 s")])
             .seen_as(COUNTED, 90)
             .writes(90..=90),
-        // The first ten new nodes may be told 0 s before the 101st is there.
+        // The first ten new nodes may get 0 s before the 101st exists.
         Step::new("120 nodes")
             .says("More than 100: every node is rewritten at once, to 15 s.")
             .does(nodes(120))
@@ -55,7 +55,7 @@ fn steps() -> Vec<Step> {
             .expects([(95, "15 s")])
             .seen_as(COUNTED, 95)
             .writes(0..=0),
-        // How many nodes are told 15 s first depends on who is faster.
+        // The number of nodes that get 15 s first depends on timing.
         Step::new("520 nodes")
             .says("More than 500: 30 s for all.")
             .does(nodes(520))

@@ -1,9 +1,9 @@
-//! ttl-after-finished-controller: Jobs that have finished go when their time is over.
+//! ttl-after-finished-controller: finished Jobs are deleted when their TTL ends.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use controller_core::clock::saturating_add;
+use controller_core::time::saturating_add;
 use futures::{FutureExt, try_join};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
@@ -17,11 +17,11 @@ use crate::ours::labels;
 use crate::scene::{Scene, Step, kind};
 use crate::stage::{NAMESPACE, Stage};
 
-/// In seconds.
+/// The TTLs of the Jobs, in seconds.
 const TTLS: [u64; 3] = [0, 3, 8];
-/// How many Jobs have each; the last of them fails.
+/// Jobs for each TTL; the last one of them fails.
 const EACH: usize = 4;
-/// The controller's metric that says how many Jobs wait for the end of their ttl.
+/// The controller's metric of Jobs waiting for the end of their TTL.
 const PENDING: &str = "ttl_after_finished_controller_jobs_pending";
 
 pub(crate) fn scene() -> Scene {
@@ -99,7 +99,7 @@ fn finished_at(job: &DynamicObject) -> Option<Timestamp> {
     finish["lastTransitionTime"].as_str()?.parse().ok()
 }
 
-/// With the ttl and the number of each.
+/// TTL and number of each Job.
 fn all_jobs() -> impl Iterator<Item = (u64, usize)> {
     TTLS.into_iter()
         .flat_map(|ttl| (1..=EACH).map(move |number| (ttl, number)))
@@ -124,7 +124,7 @@ async fn create(stage: &Stage, ttl: u64, number: usize) -> Result<()> {
         "kind": "Job",
         "metadata": {"name": name, "labels": labels()},
         "spec": {
-            // The demo says when it finishes: where the controller of Jobs runs, it keeps its hands off.
+            // The demo finishes the Job: the Job controller, if it runs, leaves the Job alone.
             "managedBy": "example.com/controllers-demo",
             "ttlSecondsAfterFinished": ttl,
             "template": {"spec": {
@@ -137,7 +137,7 @@ async fn create(stage: &Stage, ttl: u64, number: usize) -> Result<()> {
     Ok(())
 }
 
-/// All at the same second, which has just begun: a finish has whole seconds, and every ttl is to be a whole one.
+/// Finishes all at the beginning of the same second: a finish has whole seconds, and every TTL must last whole seconds.
 async fn finish_all(stage: &Stage) -> Result<()> {
     let passed = stage.clock.now().subsec_nanosecond().unsigned_abs();
     stage
@@ -148,7 +148,7 @@ async fn finish_all(stage: &Stage) -> Result<()> {
     do_all(all_jobs().map(|(ttl, number)| finish(stage, ttl, number, &now))).await
 }
 
-/// Source of what a finished Job must say: `pkg/registry/batch/job/strategy.go`.
+/// Finishes a Job. Source of the required status: `pkg/registry/batch/job/strategy.go`.
 async fn finish(stage: &Stage, ttl: u64, number: usize, now: &str) -> Result<()> {
     let succeeds = number < EACH;
     let [first, then] = if succeeds {
@@ -179,7 +179,7 @@ async fn think_again(stage: &Stage) -> Result<()> {
     Ok(())
 }
 
-/// Of a Job of the last ttl.
+/// Changes a Job with the last TTL.
 async fn set_ttl(stage: &Stage, number: usize, ttl: Value) -> Result<()> {
     let name = name(8, number);
     let patch = Patch::Merge(json!({"spec": {"ttlSecondsAfterFinished": ttl}}));

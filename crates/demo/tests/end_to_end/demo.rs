@@ -1,4 +1,4 @@
-//! The demo as a child, its lines read as they come.
+//! The demo as a child process, with its lines read as they come.
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -11,10 +11,10 @@ use tokio::process::{Child, ChildStdout, Command};
 use tokio::sync::{Mutex, MutexGuard};
 use tokio::time::timeout;
 
-/// Within which a demo in a hurry ends, on a busy machine too.
+/// Time limit for a fast demo, even on a busy machine.
 const ENDS_WITHIN: Duration = Duration::from_mins(3);
 
-/// All that have a scene.
+/// All controllers with a scene.
 pub(crate) const CONTROLLERS: [&str; 5] = [
     "ttl-controller",
     "taint-eviction-controller",
@@ -29,13 +29,12 @@ pub(crate) struct Demo {
     read: Vec<String>,
 }
 
-/// To be held while a scene is played in which something must be done in time: one of these at a time.
+/// Lock for demos with scenes that depend on time: one at a time.
 pub(crate) async fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::const_new(());
     TURN.lock().await
 }
 
-/// A demo that has ended.
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: Vec<String>,
@@ -61,12 +60,12 @@ impl Demo {
         }
     }
 
-    /// On the cluster of a kubeconfig file.
+    /// Starts the demo on the cluster of a kubeconfig file.
     pub(crate) fn start_on(kubeconfig: &Path, args: &[&str]) -> Self {
         Self::start(&[&["--kubeconfig", kubeconfig.to_str().unwrap()], args].concat())
     }
 
-    /// Reads up to the first line with `text` in it, and returns that.
+    /// Reads up to the first line that contains `text` and returns it.
     pub(crate) async fn until(&mut self, text: &str) -> String {
         while let Some(line) = self.next_line().await {
             if line.contains(text) {
@@ -106,18 +105,18 @@ impl Demo {
     }
 }
 
-/// The word that follows `text` in `line`.
+/// The word after `text` in `line`.
 pub(crate) fn word_after(line: &str, text: &str) -> String {
     let (_, rest) = line.split_once(text).unwrap();
     rest.split([' ', ';']).next().unwrap().to_owned()
 }
 
-/// Whether the process `pid` is still a controller.
+/// True if the process `pid` is still a controller.
 pub(crate) fn is_controller(pid: &str) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "ttl-controller")
 }
 
-/// A test of the whole workspace has built them; a test of this crate alone has not.
+/// A test of the whole workspace has built the controllers; a test of this crate alone has not.
 fn build_controllers() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -1,4 +1,4 @@
-//! On the API server that the demo starts itself.
+//! The demo on the API server that it starts itself.
 
 use std::path::Path;
 
@@ -92,7 +92,7 @@ async fn the_story_is_told_in_plain_lines_and_every_step_is_checked() {
     }
     let (_, writes) = story.split_once(": 120 × 15 s; ").unwrap();
     let writes: usize = writes.split_once(" writes").unwrap().0.parse().unwrap();
-    // The nodes come one by one: each of the first ten may be told 0 s before there are more than 100.
+    // The nodes come one by one: each of the first ten may get 0 s before there are more than 100.
     assert!((120..=130).contains(&writes), "{writes} writes");
     assert_eq!(
         ended

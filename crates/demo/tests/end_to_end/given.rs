@@ -1,8 +1,8 @@
-//! On a cluster that is not the demo's: an embedded API server of the test, so that the test can look into it.
+//! The demo on a given cluster: an embedded API server of the test, so that the test can inspect it.
 
 use std::path::PathBuf;
 
-use controller_core::clock::Clock;
+use controller_runtime::clock::Clock;
 use embedded_apiserver::{
     Fault, JOBS, Loopback, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RequestVerb, Resource,
     Server,
@@ -22,7 +22,7 @@ struct Cluster {
 
 impl Cluster {
     async fn new() -> Self {
-        // The demo says when Jobs finish, so there is one time for both.
+        // The demo sets the time when Jobs finish, so both need the same clock.
         let wall = Clock::system();
         let server = Server::new(move || wall.now());
         let transport = server.listen(0).await.unwrap();
@@ -49,7 +49,7 @@ impl Cluster {
 #[tokio::test]
 async fn a_step_that_is_not_as_expected_fails_the_demo_and_leaves_nothing_behind() {
     let cluster = Cluster::new().await;
-    // What an earlier run left when it was killed is neither foreign nor in the way.
+    // Remains of a killed run are neither foreign nor in the way.
     let leftover = json!({
         "apiVersion": "v1", "kind": "Node",
         "metadata": {"name": "demo-node-9999", "labels": {"app.kubernetes.io/managed-by": "controllers-demo"}},
@@ -144,10 +144,10 @@ async fn pods_and_jobs_that_nobody_ends_count_as_deleted_and_are_removed() {
         let leaving = |object: &&Value| object["metadata"].get("deletionTimestamp").is_some();
         (objects.iter().filter(leaving).count(), objects.len())
     };
-    // No kubelet ends a pod.
+    // There is no kubelet to end pods.
     assert_eq!(deleted_and_there(&PODS), (7, 21));
     demo.until("Step 4 of 4, 8 s after the finish").await;
-    // No garbage collector ends a Job.
+    // There is no garbage collector to remove Jobs.
     assert_eq!(deleted_and_there(&JOBS), (8, 12));
     let ended = demo.end().await;
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);

@@ -1,4 +1,4 @@
-//! The demo as a user runs it: a process of its own, with the controllers' binaries beside it.
+//! The demo as a user runs it: in its own process, with the controllers' binaries in the same folder.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod demo;

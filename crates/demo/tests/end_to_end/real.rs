@@ -1,4 +1,4 @@
-//! On a real cluster.
+//! The demo on a real cluster.
 
 use std::fmt::Debug;
 
@@ -23,7 +23,7 @@ async fn live_the_story_is_the_same_on_a_real_cluster_and_nothing_is_left() {
         .end()
         .await;
     assert_eq!(ended.status.code(), Some(0), "{}", ended.stderr);
-    // Without numbers of writes: where the demo is not alone, the last events may come after the look.
+    // Without numbers of writes: on a shared cluster the last events may come after the check.
     for expected in [
         ": 120 × 15 s; ",
         ": 95 × 15 s; no writes",
@@ -60,7 +60,7 @@ async fn live_the_story_is_the_same_on_a_real_cluster_and_nothing_is_left() {
     assert_eq!(count::<ResourceClaim>(&client).await, 0);
 }
 
-/// How many objects of a kind there are.
+/// Number of objects of a kind.
 async fn count<K>(client: &Client) -> usize
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,

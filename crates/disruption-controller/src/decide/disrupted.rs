@@ -9,8 +9,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::clock::saturating_add;
 use controller_core::meta::Uid;
+use controller_core::time::saturating_add;
 use jiff::Timestamp;
 
 use crate::decide::DELETION_TIMEOUT;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::scales::MOST_READS;
+/// A budget fails if its pods have more controllers than this whose scales must be read: anyone who makes pods can make
+/// up owners.
+pub const MOST_READS: usize = 500;
 
 /// Why a budget cannot be computed. Prints as its cause.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]

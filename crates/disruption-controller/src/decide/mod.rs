@@ -20,15 +20,15 @@ pub mod stale;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::clock::saturating_add;
 use controller_core::meta::{OwnerRef, Uid};
+use controller_core::time::saturating_add;
 use jiff::Timestamp;
 
 pub use self::counts::{Counts, Owned};
 pub use self::demand::{Demand, demand};
 pub use self::disrupted::{Disrupted, DisruptedPod, Fate, LiveRead, confirmed, disrupted, fate, overdue};
 pub use self::expected::expected_pods;
-pub use self::failure::{Cause, SyncFailure};
+pub use self::failure::{Cause, MOST_READS, SyncFailure};
 pub use self::scale::{Builtin, Reading, Scale, Scales, scale_of};
 pub use self::stale::stale;
 use crate::view::{Condition, PdbView};

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use controller_core::clock::saturating_add;
+use controller_core::time::saturating_add;
 use jiff::Timestamp;
 
 use crate::view::PodView;

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::api::CallFailed;
-use controller_core::clock::saturating_add;
-use controller_core::controller::{Explained, Pass};
-use controller_core::informer::Page;
+use controller_core::app::{Failure, Prepared};
+use controller_core::cache::Page;
+use controller_core::controller::Pass;
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
-use controller_core::runtime::Failure;
+use controller_core::time::saturating_add;
 use jiff::Timestamp;
 
 use crate::DisruptionController;
@@ -68,10 +68,10 @@ pub fn explain(
     pass: &Pass<DisruptionController>,
     key: &ObjectKey,
     now: Timestamp,
-) -> Result<Explained<Query>, Failure> {
+) -> Result<Prepared<Query>, Failure> {
     match explanation(pass, key, now) {
-        Ok(explanation) => Ok(Explained::Text(explanation.to_string())),
-        Err(Missing::Answers(queries)) => Ok(Explained::Queries(queries)),
+        Ok(explanation) => Ok(Prepared::Ready(explanation.to_string())),
+        Err(Missing::Answers(queries)) => Ok(Prepared::Queries(queries)),
         Err(Missing::Failed(failure)) => Err(failure),
     }
 }

@@ -17,11 +17,12 @@ mod namespace;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use controller_core::cache::{Change, View};
 use controller_core::controller::{ContextMut, LoopEvent, Requeue, Watches};
-use controller_core::informer::{Change, View};
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use controller_core::rival::Contests;
 
@@ -31,10 +32,26 @@ use self::namespace::Namespace;
 use crate::decide::{Builtin, SYNC_FAILED, Situation, stale};
 use crate::discovery::Kind;
 use crate::events::Event;
-use crate::reconcile::Key;
 use crate::route::{COALESCE, COALESCE_URGENT};
 use crate::view::{PdbView, PodView, WorkloadView};
 use crate::{DisruptionController, Stores};
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// Compute a budget.
+    Budget(ObjectKey),
+    /// Compute a budget because its time has come.
+    Recheck(ObjectKey),
+    /// Reset a pod's condition once it is stale.
+    StalePod(ObjectKey),
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::Budget(key) | Self::Recheck(key) | Self::StalePod(key)) = self;
+        key.fmt(f)
+    }
+}
 
 /// A selector with more values causes a warning.
 const LARGE_SELECTOR: usize = 1_000;
@@ -64,7 +81,7 @@ pub struct Woken {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changed {
     /// The budgets to compute.
-    pub woken: Vec<Woken>,
+    pub enqueued: Vec<Woken>,
     /// A pod that several budgets match, and these budgets, if that is new (DIS-13).
     pub overlapping: Option<(Arc<PodView>, Vec<Arc<str>>)>,
 }
@@ -73,10 +90,10 @@ impl Watches<PodView> for DisruptionController {
     fn on_change(&self, cx: &mut ContextMut<'_, Self>, change: Change<'_, PodView>) {
         let (key, new) = is_now(&change);
         // Outside of a term, too: the next one hands the key out.
-        let wake = new
+        let requeue = new
             .and_then(|pod| stale(pod))
             .map_or(Requeue::Cancel, Requeue::At);
-        cx.out.requeue(Key::StalePod(key.clone()), wake);
+        cx.out.requeue(Key::StalePod(key.clone()), requeue);
         let changed = cx.state.pod_changed(key, new, cx.now.uptime);
         tell(cx, changed);
     }
@@ -103,9 +120,15 @@ impl Watches<WorkloadView> for DisruptionController {
             change;
         let namespace = workload.key.namespace.as_ref();
         for uid in below(cx.stores, &workload.uid) {
-            let woken = cx.state.scale_changed(namespace, &uid);
+            let enqueued = cx.state.scale_changed(namespace, &uid);
             let overlapping = None;
-            tell(cx, Changed { woken, overlapping });
+            tell(
+                cx,
+                Changed {
+                    enqueued,
+                    overlapping,
+                },
+            );
         }
     }
 }
@@ -118,7 +141,7 @@ fn tell(cx: &mut ContextMut<'_, DisruptionController>, changed: Changed) {
     if let Some((pod, pdbs)) = changed.overlapping {
         cx.out.record(Event::Overlap(pod, pdbs));
     }
-    for Woken { pdb, urgent } in changed.woken {
+    for Woken { pdb, urgent } in changed.enqueued {
         let collect = if urgent { COALESCE_URGENT } else { COALESCE };
         cx.out.requeue(Key::Budget(pdb), Requeue::After(collect));
     }

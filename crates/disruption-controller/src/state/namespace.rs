@@ -75,7 +75,7 @@ impl Namespace {
         let mut touched: Vec<_> = before.iter().chain(&after).cloned().collect();
         touched.sort_unstable();
         touched.dedup();
-        let mut woken = Vec::new();
+        let mut enqueued = Vec::new();
         for name in touched {
             let old = old.filter(|_| before.binary_search(&name).is_ok());
             let new = new
@@ -86,7 +86,7 @@ impl Namespace {
             };
             let urgent = budget.replace_pod(old, new, &mut self.owners);
             budget.behind.get_or_insert(now);
-            woken.push(Woken {
+            enqueued.push(Woken {
                 pdb: budget.pdb.key.clone(),
                 urgent,
             });
@@ -99,7 +99,7 @@ impl Namespace {
         }
         let is_new = after.len() > 1 && before.len() <= 1;
         Changed {
-            woken,
+            enqueued,
             overlapping: new.filter(|_| is_new).map(|pod| (Arc::clone(pod), after)),
         }
     }
@@ -112,13 +112,13 @@ impl Namespace {
     ) -> Changed {
         let Some(new) = new else {
             let known = self.remove_pdb(&key.name);
-            let woken = known.map(|known| self.left_alone(&known)).unwrap_or_default();
+            let enqueued = known.map(|known| self.left_alone(&known)).unwrap_or_default();
             return Changed {
-                woken,
+                enqueued,
                 overlapping: None,
             };
         };
-        let woken = || {
+        let enqueued = || {
             vec![Woken {
                 pdb: key.clone(),
                 urgent: true,
@@ -130,7 +130,7 @@ impl Namespace {
         {
             let concerns_a_rule = budget.renew(new, &self.pods);
             return Changed {
-                woken: concerns_a_rule.then(woken).unwrap_or_default(),
+                enqueued: concerns_a_rule.then(enqueued).unwrap_or_default(),
                 overlapping: None,
             };
         }
@@ -162,21 +162,21 @@ impl Namespace {
         self.index(new);
         self.budgets.insert(Arc::clone(&new.key.name), budget);
         let overlapping = look_for_overlaps.then(|| self.overlapping(&new.selector));
-        others.extend(woken());
+        others.extend(enqueued());
         Changed {
-            woken: others,
+            enqueued: others,
             overlapping: overlapping.flatten(),
         }
     }
 
     pub(super) fn change_scale(&mut self, controller: &Uid) -> Vec<Woken> {
         let budgets = self.owners.get(controller).into_iter().flatten();
-        let woken = budgets.filter_map(|pdb| {
+        let enqueued = budgets.filter_map(|pdb| {
             let urgent = self.budgets.get_mut(&pdb.name)?.is_urgent(true);
             let pdb = pdb.clone();
             Some(Woken { pdb, urgent })
         });
-        woken.collect()
+        enqueued.collect()
     }
 
     /// Adjusts `sole` if one budget alone matches a pod.
@@ -203,17 +203,17 @@ impl Namespace {
                 }
             }
         }
-        let mut woken = BTreeMap::new();
+        let mut enqueued = BTreeMap::new();
         for pod in alone {
             let only = self.matching(&pod.labels);
             self.count_sole(&only, 1);
             for budget in only.iter().filter_map(|name| self.budgets.get(name)) {
                 let urgent = budget.promises_too_much();
-                woken.insert(budget.pdb.key.clone(), urgent);
+                enqueued.insert(budget.pdb.key.clone(), urgent);
             }
         }
-        let woken = woken.into_iter();
-        woken.map(|(pdb, urgent)| Woken { pdb, urgent }).collect()
+        let enqueued = enqueued.into_iter();
+        enqueued.map(|(pdb, urgent)| Woken { pdb, urgent }).collect()
     }
 
     /// The first pod, by name, that the selector and another budget match.

@@ -1,8 +1,8 @@
 use std::cell::RefCell;
 
 use controller_core::api::{AnswerClass as Answered, Call, CallFailed, Verb};
+use controller_core::cache::Wire;
 use controller_core::controller::{Accepted, Outcome, Priority};
-use controller_core::informer::Wire;
 use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::decide::{Decision, Fate, Numbers, Scales, Situation, StatusPatch, dec
 use crate::view::{PdbWire, PodWire};
 
 fn decoded<W: Wire>(object: &Value) -> Arc<W::View> {
-    let found = controller_core::informer::Versioned::read::<W>(object.to_string().as_bytes());
+    let found = controller_core::cache::Versioned::read::<W>(object.to_string().as_bytes());
     Arc::new(found.unwrap().unwrap().view)
 }
 
@@ -105,17 +105,20 @@ impl Bench {
         let write = write(&decision);
         self.change(|budget| budget.sent(write));
         let made = write.applied_to(&self.snapshot().pdb, Some(version));
-        assert_eq!(self.put_pdb(&Arc::new(made)).woken, []);
+        assert_eq!(self.put_pdb(&Arc::new(made)).enqueued, []);
         self.change(|budget| budget.ended(&accepted()));
         decision.result.unwrap()
     }
 
     /// The names of the budgets that a pod with these labels enqueues.
-    fn woken(&self, labels: &Value) -> Vec<String> {
+    fn enqueued(&self, labels: &Value) -> Vec<String> {
         let change = self.put(&pod("probe", labels, true));
         let key = ObjectKey::namespaced("ns", "probe");
         self.0.borrow_mut().pod_changed(&key, None, Duration::ZERO);
-        let names = change.woken.iter().map(|woken| woken.pdb.name.to_string());
+        let names = change
+            .enqueued
+            .iter()
+            .map(|enqueued| enqueued.pdb.name.to_string());
         names.collect()
     }
 }
@@ -144,19 +147,19 @@ fn a_pod_wakes_every_budget_that_matches_it() {
         bench.put_pdb(&pdb(name, 1, &selector, 0));
     }
     assert_eq!(
-        bench.woken(&json!({ "app": "web" })),
+        bench.enqueued(&json!({ "app": "web" })),
         ["all", "either", "not-db", "web"]
     );
     assert_eq!(
-        bench.woken(&json!({ "app": "web", "tier": "front" })),
+        bench.enqueued(&json!({ "app": "web", "tier": "front" })),
         ["all", "either", "not-db", "web", "web-front"]
     );
-    assert_eq!(bench.woken(&json!({ "app": "db" })), ["all", "db", "either"]);
-    assert_eq!(bench.woken(&json!(null)), ["all", "not-db"]);
+    assert_eq!(bench.enqueued(&json!({ "app": "db" })), ["all", "db", "either"]);
+    assert_eq!(bench.enqueued(&json!(null)), ["all", "not-db"]);
     for name in ["web", "all", "either"] {
         bench.remove_pdb(name);
     }
-    assert_eq!(bench.woken(&json!({ "app": "web" })), ["not-db"]);
+    assert_eq!(bench.enqueued(&json!({ "app": "web" })), ["not-db"]);
     for name in ["none", "db", "not-db", "web-front"] {
         bench.remove_pdb(name);
     }
@@ -170,7 +173,11 @@ fn a_pod_that_changes_its_labels_wakes_the_old_and_the_new() {
     bench.put_pdb(&pdb("db", 1, &json!({ "matchLabels": { "app": "db" } }), 0));
     bench.put(&pod("p", &json!({ "app": "web" }), true));
     let change = bench.put(&pod("p", &json!({ "app": "db" }), true));
-    let names: Vec<_> = change.woken.iter().map(|woken| &*woken.pdb.name).collect();
+    let names: Vec<_> = change
+        .enqueued
+        .iter()
+        .map(|enqueued| &*enqueued.pdb.name)
+        .collect();
     assert_eq!(names, ["db", "web"]);
 }
 
@@ -195,7 +202,7 @@ fn a_value_below_the_last_written_one_is_urgent(
 ) {
     let bench = three_of_two();
     let change = bench.put(&pod(name, &json!({ "app": "web" }), ready));
-    assert_eq!(change.woken[0].urgent, urgent);
+    assert_eq!(change.enqueued[0].urgent, urgent);
 }
 
 #[rstest]
@@ -204,27 +211,27 @@ fn a_value_below_the_last_written_one_is_urgent(
 fn a_value_below_the_one_on_its_way_is_urgent(#[case] end: Answered, #[case] urgent_after: bool) {
     let bench = three_of_two();
     for name in ["d", "e"] {
-        assert!(!bench.put(&pod(name, &json!({ "app": "web" }), true)).woken[0].urgent);
+        assert!(!bench.put(&pod(name, &json!({ "app": "web" }), true)).enqueued[0].urgent);
     }
     let decision = bench.compute(false);
     assert_eq!(write(&decision).allowed(), 3);
     bench.change(|budget| budget.sent(write(&decision)));
-    assert!(bench.put(&pod("a", &json!({ "app": "web" }), false)).woken[0].urgent);
+    assert!(bench.put(&pod("a", &json!({ "app": "web" }), false)).enqueued[0].urgent);
     bench.change(|budget| budget.ended(&failed(end)));
     assert_eq!(
-        bench.put(&pod("b", &json!({ "app": "web" }), false)).woken[0].urgent,
+        bench.put(&pod("b", &json!({ "app": "web" }), false)).enqueued[0].urgent,
         urgent_after
     );
     // A newer version tells what the API server believes.
     bench.put_pdb(&pdb("web", 3, &web(), 1));
-    assert!(!bench.put(&pod("f", &json!({ "app": "web" }), true)).woken[0].urgent);
+    assert!(!bench.put(&pod("f", &json!({ "app": "web" }), true)).enqueued[0].urgent);
 }
 
 #[test]
 fn a_budget_that_was_never_computed_is_urgent() {
     let bench = Bench::default();
     bench.put_pdb(&pdb("web", 1, &web(), 0));
-    assert!(bench.put(&pod("a", &json!({ "app": "web" }), true)).woken[0].urgent);
+    assert!(bench.put(&pod("a", &json!({ "app": "web" }), true)).enqueued[0].urgent);
 }
 
 #[test]
@@ -237,13 +244,13 @@ fn our_own_write_wakes_nothing_and_an_eviction_does() {
         evicted.status.disruptions_allowed = 0;
         Arc::new(evicted)
     };
-    assert_eq!(bench.put_pdb(&evicted("3".into())).woken.len(), 1);
+    assert_eq!(bench.put_pdb(&evicted("3".into())).enqueued.len(), 1);
     // The result of a write is no news only while the write is in flight: a write whose answer was lost may come late.
     let decision = bench.compute(false);
     bench.change(|budget| budget.sent(write(&decision)));
     let made = write(&decision).applied_to(&bench.snapshot().pdb, Some(4));
     bench.change(|budget| budget.ended(&failed(Answered::retry(true))));
-    assert_eq!(bench.put_pdb(&Arc::new(made)).woken.len(), 1);
+    assert_eq!(bench.put_pdb(&Arc::new(made)).enqueued.len(), 1);
 }
 
 #[test]
@@ -334,7 +341,7 @@ fn what_was_computed_before_a_controller_came_does_not_hold_any_more(
 ) {
     let bench = three_of_two();
     bench.compute(by_scale);
-    assert!(!bench.put(&pod("d", &json!({ "app": "web" }), true)).woken[0].urgent);
+    assert!(!bench.put(&pod("d", &json!({ "app": "web" }), true)).enqueued[0].urgent);
     let controller = OwnerRef {
         api_version: "apps/v1".into(),
         kind: "ReplicaSet".into(),
@@ -346,9 +353,9 @@ fn what_was_computed_before_a_controller_came_does_not_hold_any_more(
         controller: Some(Arc::new(controller)),
         ..(*pod("e", &json!({ "app": "web" }), true)).clone()
     };
-    assert_eq!(bench.put(&Arc::new(owned)).woken[0].urgent, urgent);
+    assert_eq!(bench.put(&Arc::new(owned)).enqueued[0].urgent, urgent);
     bench.compute(by_scale);
-    assert!(!bench.put(&pod("f", &json!({ "app": "web" }), true)).woken[0].urgent);
+    assert!(!bench.put(&pod("f", &json!({ "app": "web" }), true)).enqueued[0].urgent);
 }
 
 #[test]
@@ -403,14 +410,14 @@ fn a_budget_goes_last_while_each_of_its_pods_has_another_and_is_woken_when_one_h
     assert_eq!(priority(&bench, "third"), Priority::High);
     drop(bench.put(&pod("a", &json!({ "app": "web" }), false)));
     assert_eq!(priority(&bench, "web"), Priority::Low);
-    let woken = bench.remove_pdb("third");
-    assert_eq!(woken, Changed::default(), "two are left");
-    let woken = bench.remove_pdb("other").woken;
+    let enqueued = bench.remove_pdb("third");
+    assert_eq!(enqueued, Changed::default(), "two are left");
+    let enqueued = bench.remove_pdb("other").enqueued;
     let expected = Woken {
         pdb: web_key(),
         urgent: true,
     };
-    assert_eq!(woken, [expected]);
+    assert_eq!(enqueued, [expected]);
     assert_eq!(priority(&bench, "web"), Priority::High);
 }
 

@@ -1,8 +1,6 @@
 //! The protobuf fields that are read, by the numbers of Kubernetes' `generated.proto`.
 
-use controller_core::informer::protobuf::{
-    CONDITION, CONDITIONS, FieldKind, LABEL_SELECTOR, METADATA, Message,
-};
+use controller_core::cache::protobuf::{CONDITION, CONDITIONS, FieldKind, LABEL_SELECTOR, METADATA, Message};
 
 /// `v1.Pod`.
 pub(super) const POD: Message = &[

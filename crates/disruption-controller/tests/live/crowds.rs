@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use controller_core::clock::Clock;
+use controller_runtime::clock::Clock;
 use controller_testing::cluster::{now, shipped_or_debug};
 use controller_testing::objects::owner;
 use controller_testing::silence::Silence;

@@ -4,15 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use controller_core::clock::Clock;
-use controller_core::tasks::TaskSet;
+use controller_runtime::clock::Clock;
+use controller_runtime::tasks::TaskSet;
 use controller_testing::soon;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::Api;
 use kube::api::{ListParams, WatchEvent, WatchParams};
-use kube::{Resource, ResourceExt};
+use kube::{Api, Resource, ResourceExt};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 use serde_json::json;

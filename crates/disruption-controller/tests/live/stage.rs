@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use controller_core::clock::Clock;
-use controller_core::tasks::TaskSet;
+use controller_runtime::clock::Clock;
+use controller_runtime::tasks::TaskSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, PostParams};

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+pub(crate) use controller_core::time::saturating_add as after;
 use controller_testing::audit::Asked;
 use controller_testing::cluster::until;
 use controller_testing::objects::owner;
 use controller_testing::soon;
+pub(crate) use controller_testing::{QUICK_LEASE, SOON};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -14,9 +16,6 @@ use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
 use crate::budget::{Numbers, condition, definition};
-
-pub(crate) use controller_core::clock::saturating_add as after;
-pub(crate) use controller_testing::{QUICK_LEASE, SOON};
 
 /// How late a status may be written, on a busy machine, that must follow its cause at once.
 pub(crate) const AT_ONCE: Duration = Duration::from_secs(5);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use controller_core::clock::Clock;
+use controller_runtime::clock::Clock;
 use controller_testing::upgrades;
 use futures::{StreamExt, stream};
 use serde_json::json;

@@ -1,10 +1,10 @@
 //! What `explain` prints.
 
-use controller_core::api::Caller;
+use controller_core::app::Failure;
 use controller_core::config::Encoding;
-use controller_core::controller::{self, Sender};
 use controller_core::meta::ObjectKey;
-use controller_core::runtime::Failure;
+use controller_runtime::driver;
+use controller_runtime::sender::{Caller, Sender};
 use disruption_controller::explain::explain;
 use serde_json::json;
 
@@ -14,7 +14,7 @@ async fn tried(world: &World) -> Result<String, Failure> {
     let client = world.server.client_as("explain/test");
     let sender = Sender::new(client, Caller::new(world.clock.clone()), Encoding::default());
     let key = ObjectKey::namespaced("default", "web");
-    controller::explain(sender, |pass, now| explain(pass, &key, now.wall)).await
+    driver::explain(sender, |pass, now| explain(pass, &key, now.wall)).await
 }
 
 async fn explained(world: &World) -> String {

@@ -1,7 +1,7 @@
 //! What `preflight` finds out, from the requests to the report.
 
-use controller_core::runtime::App;
-use controller_core::runtime::preflight::{Check, CheckState, Level, PreflightReport, preflight};
+use controller_core::app::App;
+use controller_runtime::runtime::preflight::{Check, CheckState, Level, PreflightReport, preflight};
 use controller_testing::chart::Chart;
 use disruption_controller::DisruptionController;
 use disruption_controller::config::Config;

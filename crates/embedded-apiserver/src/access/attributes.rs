@@ -1,4 +1,4 @@
-//! What a request asks for, in the terms of authorization.
+//! The attributes of a request that authorization looks at.
 
 use http::Method;
 use serde_json::{Map, Value};
@@ -9,23 +9,23 @@ use crate::options::Parameters;
 use crate::request::{RecordedRequest, RequestVerb};
 use crate::resource::qualify;
 
-/// What a rule of a role can allow.
+/// What a request needs and a rule of a role can allow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Attributes {
-    /// Something to do with a resource.
+    /// An operation on a resource.
     Resource {
         verb: String,
         group: String,
-        /// Plural name, and subresource after a slash.
+        /// Plural name, with the subresource after a slash.
         resource: String,
-        /// Empty for cluster-scoped resources and for all namespaces; that of a namespace is its own.
+        /// Empty for cluster-scoped resources and for all namespaces; for a Namespace its own name.
         namespace: String,
-        /// Empty where no single object is meant.
+        /// Empty if the request names no object.
         name: String,
     },
-    /// Something to do with a path that is no resource.
+    /// An operation on a path that is not a resource.
     Path {
-        /// The HTTP method in lower case.
+        /// HTTP method in lower case.
         verb: String,
         path: String,
     },
@@ -65,7 +65,7 @@ impl Attributes {
         }
     }
 
-    /// The namespace whose role bindings count, empty for none.
+    /// Namespace whose role bindings apply; empty for none.
     pub(super) fn namespace(&self) -> &str {
         match self {
             Self::Resource { namespace, .. } => namespace,
@@ -73,7 +73,7 @@ impl Attributes {
         }
     }
 
-    /// The refusal, in the API server's words.
+    /// The refusal, in the words of kube-apiserver.
     pub(super) fn denied_to(&self, user: &User, reason: &str) -> StatusError {
         let user = &user.name;
         let colon = if reason.is_empty() { "" } else { ": " };
@@ -109,7 +109,7 @@ impl Attributes {
                 )
             }
         };
-        // Upstream keeps its errors from looking like HTML.
+        // kube-apiserver escapes HTML here.
         let denial = denial
             .replace('&', "&amp;")
             .replace('<', "&lt;")
@@ -119,7 +119,7 @@ impl Attributes {
     }
 }
 
-/// The one name that a field selector leaves, empty if it does not.
+/// The name that a field selector requires; empty if it requires none.
 fn selected_name(selector: &str) -> &str {
     selector
         .split(',')

@@ -1,7 +1,7 @@
-//! Who sends a request, and whether they may.
+//! Authentication and authorization of requests.
 //!
-//! Users are known by bearer tokens; a request without one is anonymous at the door for other processes and
-//! an administrator's at the door for tests. Permissions are looked at once a test asks for it.
+//! Bearer tokens identify users. Without a token a request is anonymous on the transport for other processes, and an
+//! administrator's on the transport for tests. Permissions are checked once a test enables that.
 
 mod attributes;
 mod rbac;
@@ -19,46 +19,46 @@ use crate::store::Store;
 pub(super) use attributes::Attributes;
 pub use user::User;
 
-/// Group and plural name of the reviews by which users ask what they may.
+/// Group and plural of the reviews by which users query their own permissions.
 const SELF_REVIEWS: (&str, &str) = ("authorization.k8s.io", "selfsubjectaccessreviews");
 
-/// The users of a server, and what they made use of.
+/// The users of a server, and the permissions that they have used.
 #[derive(Debug, Default)]
 pub(super) struct Access {
     users: BTreeMap<String, User>,
     is_enforced: bool,
-    /// Whether a permission to write the status of a claim is one to allocate and reserve it, too.
+    /// True if the permission to write a claim's status includes allocating and reserving the claim.
     has_coarse_claim_status: bool,
     /// Permissions that led to an allowed request, by user name.
     exercised: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// Who sends a request that needs further permissions for some of what it changes.
+/// The sender of a request some of whose changes need further permissions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Requester<'a> {
     access: &'a Mutex<Access>,
     user: &'a User,
-    /// What it does with the object, which the further permission is for, too.
+    /// Verb of the request; the further permissions must grant it too.
     pub(super) verb: RequestVerb,
 }
 
 impl Access {
-    /// Lets the holder of `token` in as `user`.
+    /// Accepts `token` as that of `user`.
     pub(super) fn admit(&mut self, token: &str, user: User) {
         self.users.insert(token.to_owned(), user);
     }
 
-    /// From now on permissions are looked at.
+    /// Checks permissions from now on.
     pub(super) fn enforce(&mut self) {
         self.is_enforced = true;
     }
 
-    /// Takes a permission to write the status of a claim for one to allocate and reserve it, too.
+    /// Makes the permission to write a claim's status include allocating and reserving the claim.
     pub(super) fn make_claim_status_coarse(&mut self) {
         self.has_coarse_claim_status = true;
     }
 
-    /// What was granted to `user` and not used.
+    /// The permissions granted to `user` and not used.
     pub(super) fn unused(&self, store: &Store, user: &User) -> Vec<String> {
         let exercised = self.exercised.get(&user.name);
         rbac::all_permissions(store, user)
@@ -67,7 +67,7 @@ impl Access {
             .collect()
     }
 
-    /// Who holds `token`.
+    /// The user who holds `token`.
     pub(super) fn authenticate(&self, token: &str) -> Option<User> {
         self.users.get(token).cloned()
     }
@@ -78,8 +78,8 @@ impl<'a> Requester<'a> {
         Self { access, user, verb }
     }
 
-    /// Refuses a write of what a claim is allocated and reserved for to those who have no permission to
-    /// `resourceclaims/binding`, in the whole cluster.
+    /// Refuses a change of a claim's allocation or reservations unless the user has the cluster-wide permission to
+    /// `resourceclaims/binding`.
     pub(super) fn may_bind_claims(&self, store: &Store) -> Result<(), StatusError> {
         if self.access.lock().has_coarse_claim_status {
             return Ok(());
@@ -95,7 +95,7 @@ impl<'a> Requester<'a> {
     }
 }
 
-/// Refuses what `user` has no permission to.
+/// Refuses what `user` has no permission for, and records the permissions used.
 pub(super) fn authorize(
     access: &Mutex<Access>,
     store: &Store,
@@ -113,12 +113,12 @@ pub(super) fn authorize(
     Ok(())
 }
 
-/// Whether the request asks what its user may.
+/// True if the user queries its own permissions.
 pub(super) fn is_self_review(request: &RecordedRequest) -> bool {
     (&*request.group, &*request.resource) == SELF_REVIEWS && request.verb == RequestVerb::Create
 }
 
-/// The answer to who asks that.
+/// Answers such a query.
 pub(super) fn self_review(access: &Mutex<Access>, store: &Store, user: &User, review: &Value) -> Value {
     let spec = &review["spec"];
     let text = |field: &str| {

@@ -16,7 +16,7 @@ use crate::store::{Store, Stored};
 const ALL: &str = "*";
 const RBAC_GROUP: &str = "rbac.authorization.k8s.io";
 
-/// What every cluster lets these groups look at from the start.
+/// Paths that every cluster lets these groups read from the start.
 const BOOTSTRAP: &[(&[&str], &[&str])] = &[
     (
         &["system:authenticated"],
@@ -28,15 +28,15 @@ const BOOTSTRAP: &[(&[&str], &[&str])] = &[
     ),
 ];
 
-/// What one binding gives to a user.
+/// The permissions that one binding gives to a user.
 struct Grant {
-    /// Where; empty for everywhere.
+    /// Namespace of the binding; empty for the whole cluster.
     namespace: String,
-    /// The rules of its role, or that there is no such role.
+    /// The rules of its role; the error says that the role does not exist.
     rules: Result<Vec<PolicyRule>, String>,
 }
 
-/// Whether `user` may do what is asked for; the error says what is wrong with the user's bindings, if anything.
+/// Succeeds if `user` may do what `asked` says; the error names what is wrong with the user's bindings, if anything.
 pub(super) fn judge(store: &Store, user: &User, asked: &Attributes) -> Result<(), String> {
     let mut missing = BTreeSet::new();
     for grant in bootstrap(user).chain(grants(store, user, Some(asked.namespace()))) {
@@ -56,12 +56,12 @@ pub(super) fn judge(store: &Store, user: &User, asked: &Attributes) -> Result<()
     })
 }
 
-/// Everything that the store grants to `user`, one line a permission.
+/// Everything that the store grants to `user`, one line per permission.
 pub(super) fn all_permissions(store: &Store, user: &User) -> BTreeSet<String> {
     permissions_that(grants(store, user, None), |_| true)
 }
 
-/// The permissions among them that allow what is asked for.
+/// Those permissions that allow what `asked` says.
 pub(super) fn permissions_to(store: &Store, user: &User, asked: &Attributes) -> BTreeSet<String> {
     permissions_that(grants(store, user, Some(asked.namespace())), |rule| {
         allows(rule, asked)
@@ -108,7 +108,7 @@ fn bootstrap(user: &User) -> impl Iterator<Item = Grant> {
     paths.chain(reviews)
 }
 
-/// What bindings give to `user`: those of the cluster, and those of one namespace or, without one, of all.
+/// The grants of `user` in the cluster and in `namespace`; `None`: in all namespaces.
 fn grants(store: &Store, user: &User, namespace: Option<&str>) -> impl Iterator<Item = Grant> {
     let means = |subjects: &Option<Vec<Subject>>, at: &str| {
         let mut subjects = subjects.iter().flatten();
@@ -158,7 +158,7 @@ fn rules_of(store: &Store, role: &RoleRef, namespace: &str) -> Result<Vec<Policy
         .ok_or_else(|| format!("{kind}.{RBAC_GROUP} \"{name}\" not found"))
 }
 
-/// Whether a binding in `namespace` means this user by this subject.
+/// True if `subject` of a binding in `namespace` means this user.
 fn is(user: &User, subject: &Subject, namespace: &str) -> bool {
     match subject.kind.as_str() {
         "User" => user.name == subject.name,
@@ -173,7 +173,7 @@ fn is(user: &User, subject: &Subject, namespace: &str) -> bool {
     }
 }
 
-/// Whether one rule allows what is asked for (upstream `RuleAllows`).
+/// True if the rule allows what `asked` says (upstream `RuleAllows`).
 fn allows(rule: &PolicyRule, asked: &Attributes) -> bool {
     let has = |list: &Option<Vec<String>>, wanted: &str| {
         list.iter().flatten().any(|entry| entry == ALL || entry == wanted)
@@ -206,7 +206,7 @@ fn allows(rule: &PolicyRule, asked: &Attributes) -> bool {
     }
 }
 
-/// A rule taken apart into rules of one verb and one thing each.
+/// Splits a rule into rules of one verb and one resource or path each.
 fn single_permissions(rule: &PolicyRule) -> Vec<PolicyRule> {
     let none = vec![None];
     let each = |list: &Option<Vec<String>>| -> Vec<Option<Vec<String>>> {
@@ -242,7 +242,7 @@ fn single_permissions(rule: &PolicyRule) -> Vec<PolicyRule> {
     permissions
 }
 
-/// A single permission as a line, e.g. `patch nodes/status`.
+/// Prints a single permission, e.g. `patch nodes/status`.
 fn describe(permission: &PolicyRule, namespace: &str) -> String {
     let first = |list: &Option<Vec<String>>| list.iter().flatten().next().cloned().unwrap_or_default();
     let verb = permission.verbs.first().map_or("", String::as_str);
@@ -265,7 +265,7 @@ fn describe(permission: &PolicyRule, namespace: &str) -> String {
     }
 }
 
-/// The objects whose keys start with `prefix`; those that are not of their type grant nothing.
+/// The objects whose keys start with `prefix`. Objects that their type cannot hold grant nothing.
 fn objects<T: DeserializeOwned>(store: &Store, resource: &'static Resource, prefix: &str) -> Vec<T> {
     let all = store.all(resource, prefix);
     all.filter_map(|(_, stored)| parse(stored)).collect()

@@ -1,24 +1,24 @@
-//! Who sends requests.
+//! The users who send requests.
 
-/// The group of everybody who is known.
+/// Group of all authenticated users.
 pub(super) const AUTHENTICATED: &str = "system:authenticated";
-/// The group whose members may do everything.
+/// Group whose members may do everything.
 const MASTERS: &str = "system:masters";
 const UNAUTHENTICATED: &str = "system:unauthenticated";
 
-/// A user as authentication knows it.
+/// A user as authentication identifies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// What it is called in RBAC rules, e.g. `alice` or `system:serviceaccount:default:robot`.
+    /// Name in RBAC rules, e.g. `alice` or `system:serviceaccount:default:robot`.
     pub name: String,
-    /// What tells it from others of that name, at other times.
+    /// Distinguishes the user from earlier or later ones of the same name.
     pub uid: String,
-    /// The groups it is in, `system:authenticated` included.
+    /// Groups of the user, including `system:authenticated`.
     pub groups: Vec<String>,
 }
 
 impl User {
-    /// The user `name` in `groups`, beside the group of all authenticated users.
+    /// The user `name` in `groups` and in the group of all authenticated users.
     pub fn new(name: &str, groups: &[&str]) -> Self {
         Self {
             name: name.to_owned(),
@@ -46,12 +46,12 @@ impl User {
         }
     }
 
-    /// Somebody who may do everything.
+    /// A user who may do everything.
     pub fn admin() -> Self {
         Self::new("admin", &[MASTERS])
     }
 
-    /// Somebody who does not say who they are.
+    /// The user of requests without credentials.
     pub fn anonymous() -> Self {
         Self {
             name: "system:anonymous".to_owned(),

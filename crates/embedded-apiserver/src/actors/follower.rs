@@ -1,4 +1,4 @@
-//! What happens to the objects of one resource, told to an actor.
+//! The changes to the objects of one resource, for an actor.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::resource::Resource;
 use crate::store::{Store, Stored};
 
-/// A place in the history of a resource. Before the first look it is before everything.
+/// A position in the history of a resource; initially before the first write.
 pub(super) struct Follower {
     pub(super) resource: &'static Resource,
     seen: Option<u64>,
@@ -22,7 +22,7 @@ impl Follower {
         }
     }
 
-    /// The keys of what was written since the last look, with what they hold now.
+    /// The keys written since the last call, with their current values.
     pub(super) fn look(&mut self, store: &Store) -> Vec<(Arc<str>, Option<Stored>)> {
         let history = self
             .seen
@@ -30,7 +30,7 @@ impl Follower {
         self.seen = Some(store.version());
         let written: BTreeSet<Arc<str>> = match history {
             Some(changes) => changes.into_iter().map(|change| change.key).collect(),
-            // History does not reach back: everything may have changed, and what was there may be gone.
+            // History does not reach back: any object may have changed, and known ones may be gone.
             None => std::mem::take(&mut self.keys)
                 .into_iter()
                 .chain(store.all(self.resource, "").map(|(key, _)| key.clone()))

@@ -1,5 +1,5 @@
-//! The garbage collector: what becomes of objects whose owners end
-//! (kubernetes `pkg/controller/garbagecollector`).
+//! The garbage collector: deletes or releases the dependents of deleted owners (kubernetes
+//! `pkg/controller/garbagecollector`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,14 +23,14 @@ pub(super) struct GarbageCollector {
     followers: Vec<Follower>,
     nodes: BTreeMap<Id, Node>,
     by_uid: BTreeMap<String, Id>,
-    /// By the uid of the owner, which need not exist.
+    /// Dependents by the uid of their owner, which need not exist.
     dependents: BTreeMap<String, BTreeSet<Id>>,
 }
 
 /// An object: the index of its follower, and its key.
 type Id = (usize, Arc<str>);
 
-/// What the collector reads of an object.
+/// The metadata that the collector reads.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Node {
@@ -55,7 +55,7 @@ struct Object {
     metadata: Node,
 }
 
-/// What an owner is to its dependent.
+/// State of an owner, as far as its dependent is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Standing {
     /// It exists and stays.
@@ -100,7 +100,7 @@ impl Actor for GarbageCollector {
         let mut touched = BTreeSet::new();
         for index in 0..self.followers.len() {
             for (key, stored) in stage.look(&mut self.followers[index]) {
-                self.learn((index, key), stored.as_ref(), &mut touched);
+                self.record((index, key), stored.as_ref(), &mut touched);
             }
         }
         for id in touched {
@@ -113,8 +113,9 @@ impl Actor for GarbageCollector {
 }
 
 impl GarbageCollector {
-    /// Takes in what became of an object, and notes who may be concerned: itself, its owners, its dependents.
-    fn learn(&mut self, id: Id, stored: Option<&Stored>, touched: &mut BTreeSet<Id>) {
+    /// Updates the graph from an object's new state, and adds the objects that it may concern to `touched`: itself, its
+    /// owners, its dependents.
+    fn record(&mut self, id: Id, stored: Option<&Stored>, touched: &mut BTreeSet<Id>) {
         let new = stored.and_then(|stored| serde_json::from_slice::<Object>(&stored.body).ok());
         let old = self.nodes.remove(&id);
         for node in [old.as_ref(), new.as_ref().map(|object| &object.metadata)]
@@ -147,7 +148,7 @@ impl GarbageCollector {
         }
     }
 
-    /// Does what an object asks for. A write that fails met a newer state, which is looked at next.
+    /// Does what the object needs. If a write fails, the object has changed, and the next call sees its newer state.
     fn attend(&self, stage: &Stage, id: &Id, node: &Node) {
         let target = self.target(id, node);
         if node.waits_for_dependents() {
@@ -169,7 +170,7 @@ impl GarbageCollector {
         }
     }
 
-    /// Deletes an object that no owner keeps, and forgets the owners that do not keep one that stays.
+    /// Deletes an object without a remaining owner; otherwise drops its references to owners that are gone.
     fn judge(&self, stage: &Stage, id: &Id, node: &Node) {
         let target = self.target(id, node);
         let standings: Vec<(&str, Standing)> = node
@@ -191,7 +192,7 @@ impl GarbageCollector {
                 .dependents_of(node)
                 .any(|(_, dependent)| dependent.waits_for_dependents())
             {
-                // Owners in a circle would wait for each other.
+                // Owners in a circle would wait for each other for ever.
                 let _ = stage.edit(target, unblock_owners);
             }
             Propagation::Foreground
@@ -213,7 +214,7 @@ impl GarbageCollector {
         };
         let (namespace, _) = split(&dependent.1);
         if follower.resource.is_namespaced() && namespace.is_empty() {
-            // An owner in no particular namespace means nothing.
+            // A namespaced owner of a cluster-scoped object cannot be found, so nothing is concluded from it.
             return Standing::Solid;
         }
         let key = key(follower.resource, namespace, &owner.name);
@@ -239,7 +240,7 @@ impl GarbageCollector {
     }
 }
 
-/// Versions of a kind are one kind.
+/// True if `owner` refers to this kind, in any version.
 fn is_kind(resource: &Resource, owner: &Owner) -> bool {
     let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
     resource.kind == owner.kind && resource.group == group

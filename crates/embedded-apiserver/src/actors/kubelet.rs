@@ -1,4 +1,4 @@
-//! Kubelets: what runs on the nodes.
+//! Kubelets: they start and end the pods on their nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::resource::table::{NODES, PODS};
 use crate::write::deletion::DeleteOptions;
 use crate::write::served;
 
-/// How kubelets behave.
+/// Timing of kubelets.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct KubeletOptions {
@@ -31,7 +31,7 @@ impl Default for KubeletOptions {
 }
 
 impl KubeletOptions {
-    /// Pods run a second after they were bound and take their whole grace period to end.
+    /// Pods run one second after they are bound, and end after their whole grace period.
     pub fn new() -> Self {
         Self {
             start_after: Duration::from_secs(1),
@@ -39,13 +39,13 @@ impl KubeletOptions {
         }
     }
 
-    /// How long a bound pod takes to run.
+    /// Time from binding to running.
     pub fn start_after(mut self, delay: Duration) -> Self {
         self.start_after = delay;
         self
     }
 
-    /// How long a deleted pod takes at most to end, if its grace period is longer.
+    /// Ends deleted pods after `delay` if their grace period is longer.
     pub fn stop_within(mut self, delay: Duration) -> Self {
         self.stop_within = delay;
         self
@@ -57,20 +57,20 @@ pub(super) struct Kubelet {
     options: KubeletOptions,
     nodes: Follower,
     pods: Follower,
-    /// The nodes: name, address.
+    /// Addresses of the nodes, by name.
     working: BTreeMap<String, String>,
     tasks: BTreeMap<Arc<str>, Task>,
     due: BTreeSet<(Instant, Arc<str>)>,
     started: u32,
 }
 
-/// What is to be done with a pod.
+/// The next action for a pod.
 #[derive(Clone, Debug, PartialEq)]
 struct Task {
     uid: String,
     node: String,
     step: Step,
-    /// When the need for it was seen.
+    /// When the kubelet saw that the pod needs the action.
     since: Instant,
     at: Instant,
 }
@@ -94,22 +94,21 @@ impl Kubelet {
         }
     }
 
-    /// Follows which nodes there are.
-    fn learn_nodes(&mut self, stage: &Stage) {
+    fn take_nodes(&mut self, stage: &Stage) {
         for (name, stored) in stage.look(&mut self.nodes) {
             let Some(node) = stored.map(|stored| served(&NODES, &stored)) else {
                 self.working.remove(&*name);
                 continue;
             };
             if self.working.insert(name.to_string(), address(&node)).is_none() {
-                // What waited for the node is done when it would have been, or now.
+                // Tasks that waited for the node are done at their time, or now if that has passed.
                 let waiting = self.tasks.iter().filter(|(_, task)| *task.node == *name);
                 self.due.extend(waiting.map(|(key, task)| (task.at, key.clone())));
             }
         }
     }
 
-    fn learn_pods(&mut self, stage: &Stage) {
+    fn take_pods(&mut self, stage: &Stage) {
         let now = stage.instant();
         for (key, stored) in stage.look(&mut self.pods) {
             let old = self.tasks.remove(&key);
@@ -124,7 +123,7 @@ impl Kubelet {
         }
     }
 
-    /// What a pod needs. What it needed before, it needs since then.
+    /// The task for a pod. If the pod needed it before, its delay counts from then.
     fn task(&self, pod: &Value, old: Option<Task>, now: Instant) -> Option<Task> {
         let metadata = &pod["metadata"];
         let node = text(&pod["spec"], "nodeName");
@@ -133,7 +132,7 @@ impl Kubelet {
             return None;
         } else if metadata.get("deletionTimestamp").is_some() {
             if grace == 0 {
-                // It is over, and waits for its finalizers.
+                // The pod has ended and waits for its finalizers.
                 return None;
             }
             (
@@ -154,12 +153,12 @@ impl Kubelet {
             node: node.to_owned(),
             step,
             since,
-            // What is beyond the end of time is never done.
+            // A time beyond the range of the clock never comes.
             at: since.checked_add(delay)?,
         })
     }
 
-    /// Does a task whose time has come; none is left of it, for what it leaves to do is seen on the next look.
+    /// Does a task that is due, and removes it; the next call sees what remains to be done.
     fn do_task(&mut self, stage: &Stage, key: &Arc<str>) {
         let Some(task) = self.tasks.get(key) else {
             return;
@@ -176,7 +175,7 @@ impl Kubelet {
             key,
             uid: &task.uid,
         };
-        // A write that fails met a pod that is gone or replaced.
+        // A failed write means that the pod is gone or was replaced.
         let _ = match task.step {
             Step::Start => {
                 self.started = self.started.wrapping_add(1);
@@ -201,8 +200,8 @@ impl Actor for Kubelet {
     }
 
     fn act(&mut self, stage: &Stage) -> Option<Instant> {
-        self.learn_nodes(stage);
-        self.learn_pods(stage);
+        self.take_nodes(stage);
+        self.take_pods(stage);
         let now = stage.instant();
         while let Some((at, key)) = self.due.first().cloned()
             && at <= now

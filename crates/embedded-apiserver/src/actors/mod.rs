@@ -1,11 +1,11 @@
-//! Actors: what other components of a cluster do to the objects of the embedded server.
+//! Actors: other components of a cluster that change objects of the embedded server.
 //!
-//! An actor is a task that looks at the store after every write and does what is to be done. It writes past the
-//! doors, under the rules of the API and under a field manager of its own, so its writes are no requests: they are
-//! neither recorded nor hit by faults, and they go on while the server is down. Its delays are tokio's, so time can
-//! be paused. What it does depends on the objects alone, never on chance.
+//! An actor is a task that runs after every write to the store. It writes directly to the store, under the rules of the
+//! API and its own field manager, so its writes are not requests: they are not recorded, meet no faults, and continue
+//! while the server is down. Its delays follow tokio's clock, so time can be paused. Its actions depend on the objects
+//! only, never on chance.
 //!
-//! Which of two actors writes first at one instant is the order in which they were added.
+//! If two actors write at the same instant, the one that was added first writes first.
 
 mod follower;
 mod garbage_collector;
@@ -24,7 +24,7 @@ use stage::Stage;
 
 pub use kubelet::KubeletOptions;
 
-/// Which actors run.
+/// The actors to run.
 ///
 /// ```no_run
 /// # async fn example(server: embedded_apiserver::Server) {
@@ -38,7 +38,7 @@ pub struct Actors {
     actors: Vec<Box<dyn Actor>>,
 }
 
-/// Actors at work; dropping it stops them.
+/// Running actors; dropping it stops them.
 #[derive(Debug)]
 #[must_use = "dropping it stops the actors"]
 pub struct Acting {
@@ -50,24 +50,24 @@ trait Actor: Send {
     /// The field manager of its writes.
     fn manager(&self) -> &'static str;
 
-    /// Does what is to be done now, and says when there will be more to do if nothing is written until then.
+    /// Does what is due now. Returns when to call again if nothing is written until then.
     fn act(&mut self, stage: &Stage) -> Option<Instant>;
 }
 
 impl Actors {
-    /// None.
+    /// No actors.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The garbage collector: deletes what has lost its owners, and lets go of owners that are deleted in
-    /// the foreground or leave orphans. Owners of a kind that is not served are taken to exist; those of
-    /// seeded pods do not.
+    /// Adds the garbage collector. It deletes objects whose owners are gone, and releases owners that are being deleted
+    /// in the foreground or orphan their dependents. It assumes that owners of kinds that are not served exist; the
+    /// owners of seeded pods do not.
     pub fn garbage_collector(self) -> Self {
         self.with(garbage_collector::GarbageCollector::default())
     }
 
-    /// The kubelets of all nodes that there are: they run bound pods and end deleted ones.
+    /// Adds a kubelet for each node. Kubelets run bound pods and end deleted ones.
     pub fn kubelet(self, options: KubeletOptions) -> Self {
         self.with(kubelet::Kubelet::new(options))
     }
@@ -85,7 +85,7 @@ impl fmt::Debug for Actors {
 }
 
 impl Actors {
-    /// Lets them work on a server until the result is dropped.
+    /// Runs the actors until the result is dropped.
     pub(super) fn act_on(self, shared: &Arc<Shared>) -> Acting {
         let mut tasks = JoinSet::new();
         for actor in self.actors {
@@ -100,7 +100,7 @@ async fn work(shared: Weak<Shared>, mut actor: Box<dyn Actor>) {
         return;
     };
     loop {
-        // What is written from here on, by the actor itself too, makes it look again.
+        // Every later write, including the actor's own, starts another round.
         let seen = written.get();
         let Some(shared) = shared.upgrade() else {
             return;

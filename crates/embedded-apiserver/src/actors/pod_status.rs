@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 use crate::conditions;
 use crate::object::text;
 
-/// Whether the pod has ended by itself.
+/// True if the pod has ended by itself.
 pub(super) fn is_terminal(pod: &Value) -> bool {
     matches!(text(&pod["status"], "phase"), "Succeeded" | "Failed")
 }
 
-/// The pod runs and is ready.
+/// Makes the pod running and ready.
 pub(super) fn run(pod: &mut Value, host_ip: &str, pod_ip: &str, now: &str) {
     let statuses: Vec<Value> = containers(pod)
         .map(|(name, image)| {
@@ -46,7 +46,7 @@ pub(super) fn run(pod: &mut Value, host_ip: &str, pod_ip: &str, now: &str) {
     }
 }
 
-/// The containers of the pod have ended, all well.
+/// Ends the pod's containers, all with success.
 pub(super) fn end(pod: &mut Value, now: &str) {
     pod["status"]["phase"] = json!("Succeeded");
     if let Some(statuses) = pod["status"]["containerStatuses"].as_array_mut() {

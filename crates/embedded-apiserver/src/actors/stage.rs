@@ -1,4 +1,4 @@
-//! What an actor sees of the server, and how it writes.
+//! An actor's access to the server.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::store::Stored;
 use crate::write::Write;
 use crate::write::deletion::DeleteOptions;
 
-/// The server, as one actor meets it.
+/// The server, for one actor.
 pub(super) struct Stage {
     shared: Arc<Shared>,
     manager: &'static str,
@@ -24,7 +24,7 @@ pub(super) struct Stage {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target<'a> {
     pub(super) resource: &'static Resource,
-    /// `namespace/name`, or `name` where there are no namespaces.
+    /// `namespace/name`, or `name` if the resource is cluster-scoped.
     pub(super) key: &'a str,
     pub(super) uid: &'a str,
 }
@@ -38,12 +38,12 @@ impl Stage {
         self.shared.clock.instant()
     }
 
-    /// Wall time as `metav1.Time` has it.
+    /// Wall time in the form of `metav1.Time`.
     pub(super) fn now(&self) -> String {
         self.shared.clock.now()
     }
 
-    /// The resources in whose form objects are stored.
+    /// The served resources, without those that show another one's objects.
     pub(super) fn stored_resources(&self) -> Vec<&'static Resource> {
         let served = self.shared.served.read();
         served
@@ -53,13 +53,12 @@ impl Stage {
             .collect()
     }
 
-    /// What happened to the objects of a resource since the follower last looked: their keys and what they are
-    /// now, none where they are gone.
+    /// The keys written since the last call for `follower`, with their current values; `None` for deleted objects.
     pub(super) fn look(&self, follower: &mut Follower) -> Vec<(Arc<str>, Option<Stored>)> {
         follower.look(&self.shared.store.lock())
     }
 
-    /// Changes an object, all but its status.
+    /// Changes an object except for its status.
     pub(super) fn edit(
         &self,
         target: Target<'_>,
@@ -68,7 +67,6 @@ impl Stage {
         self.update(target, Part::main(target.resource), change)
     }
 
-    /// Changes the status of an object.
     pub(super) fn edit_status(
         &self,
         target: Target<'_>,
@@ -132,12 +130,12 @@ impl Stage {
     }
 }
 
-/// Namespace and name of a key; the namespace is empty where there is none.
+/// Namespace and name of a key; the namespace is empty if the resource is cluster-scoped.
 pub(super) fn split(key: &str) -> (&str, &str) {
     key.split_once('/').unwrap_or(("", key))
 }
 
-/// The object, if it is still the one that is meant.
+/// The object, unless it was replaced by another of the same name.
 fn incarnation(write: &Write<'_>, uid: &str) -> Result<Value, StatusError> {
     let object = write.current()?.object;
     if object["metadata"]["uid"] == uid {

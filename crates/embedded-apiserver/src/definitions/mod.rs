@@ -1,7 +1,7 @@
-//! Custom resource definitions: what becomes of them, and the resources that they stand for.
+//! Custom resource definitions, and the resources that they define.
 //!
-//! The API server has controllers for this, which take a moment. Here all that they would do is done within
-//! the write that gives them work: every name is accepted, and a deleted definition takes its objects along.
+//! kube-apiserver has controllers for this, which take a moment. Here the write of a definition does their work at
+//! once: it accepts all names, and a deleted definition takes its objects with it.
 
 mod resource;
 
@@ -20,17 +20,17 @@ use crate::resource::{Resource, Source};
 use crate::store::Store;
 use crate::write::{SERVER_MANAGER, Write, served};
 
-/// The definitions as far as they have been dealt with.
+/// The definitions processed so far.
 #[derive(Debug, Default)]
 pub(super) struct Definitions {
-    /// The version of the store up to which they have.
+    /// Version of the store up to which definitions are processed.
     settled: u64,
-    /// By name of the definition and version.
+    /// By name of the definition and name of the version.
     resources: BTreeMap<(String, String), resource::Defined>,
 }
 
 impl Definitions {
-    /// Deals with what was written since the last time.
+    /// Processes the definitions written since the last call.
     pub(super) fn settle(
         &mut self,
         store: &mut Store,
@@ -51,7 +51,7 @@ impl Definitions {
         self.settled = store.version();
     }
 
-    /// Has the definitions served, and no others. The objects of those that are gone go, too.
+    /// Serves the resources of the stored definitions, and removes the objects of deleted ones.
     fn serve(&mut self, store: &mut Store, shown: &RwLock<Vec<&'static Resource>>, at: Instant) {
         let mut before = std::mem::take(&mut self.resources);
         for definition in definitions(store) {
@@ -85,7 +85,7 @@ fn definitions(store: &Store) -> Vec<Value> {
         .collect()
 }
 
-/// The definition with its names accepted.
+/// The definition with its names accepted, established.
 fn established(mut definition: Value, now: &str) -> Value {
     let names = definition["spec"]["names"].clone();
     set_at(&mut definition, "status.acceptedNames", names);
@@ -109,7 +109,6 @@ fn established(mut definition: Value, now: &str) -> Value {
     definition
 }
 
-/// Writes the status of a definition.
 fn update(store: &mut Store, definition: Value, now: &str, at: Instant) {
     let name = text(&definition["metadata"], "name").to_owned();
     let writer = Writer {
@@ -121,7 +120,7 @@ fn update(store: &mut Store, definition: Value, now: &str, at: Instant) {
         ..Write::new(store, &CUSTOM_RESOURCE_DEFINITIONS, "", &name, writer, at)
     }
     .update(definition);
-    // It was read under the same lock.
+    // Cannot fail: the definition was read under the same lock.
     debug_assert!(written.is_ok(), "{written:?}");
 }
 

@@ -1,4 +1,4 @@
-//! The resource that one version of a definition stands for.
+//! The resource defined by one version of a custom resource definition.
 
 use serde_json::{Value, json};
 
@@ -6,19 +6,19 @@ use crate::object::{at, items, text};
 use crate::resource::{Resource, Scale, Selector, Source, StatusRule, USER_METADATA};
 use crate::schema::Types;
 
-/// A version of a definition as a resource.
+/// A resource and the definition that it comes from.
 #[derive(Debug)]
 pub(super) struct Defined {
     pub(super) resource: &'static Resource,
     pub(super) is_served: bool,
-    /// What it was made from.
+    /// The parts of the definition that the resource depends on.
     source: Value,
 }
 
 impl Defined {
-    /// The resource of a version; `known` is used again if it was made from the same.
+    /// The resource of a version. Reuses `known` if it was made from the same definition.
     ///
-    /// Resources are never freed: all others are static, and a test defines a handful.
+    /// Resources are leaked: all others are static, and a test defines only a few.
     pub(super) fn of(definition: &Value, version: &Value, known: Option<Self>) -> Self {
         let (spec, status) = (&definition["spec"], &definition["status"]);
         let source = json!([spec["group"], spec["scope"], status["acceptedNames"], version]);
@@ -82,7 +82,7 @@ fn scale(paths: &Value) -> Scale {
     }
 }
 
-/// A JSON path of fields without its leading dot.
+/// A JSON path, without its leading dot.
 fn path(object: &Value, field: &str) -> &'static str {
     let path = text(object, field);
     kept(path.strip_prefix('.').unwrap_or(path))

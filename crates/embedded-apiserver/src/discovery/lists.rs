@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::resource::table::NAMESPACES;
 use crate::resource::{Action, Resource, Target};
 
-/// What can be done with a stored resource.
+/// Verbs of a resource.
 const VERBS: &[&str] = &[
     "create",
     "delete",
@@ -19,7 +19,7 @@ const VERBS: &[&str] = &[
     "update",
     "watch",
 ];
-/// What can be done with a part of an object.
+/// Verbs of `/status` and `/scale`.
 const PART_VERBS: &[&str] = &["get", "patch", "update"];
 
 /// The served versions by group, the preferred one first.
@@ -46,7 +46,7 @@ pub(super) fn groups(served: &[&'static Resource]) -> Value {
     json!({ "kind": "APIGroupList", "apiVersion": "v1", "groups": groups })
 }
 
-/// `GET /apis/<group>`; none where nothing is served.
+/// `GET /apis/<group>`; `None` if the group is not served.
 pub(super) fn group(served: &[&'static Resource], name: &str) -> Option<Value> {
     let mut document = entry(name, versions(served).get(name)?);
     document["kind"] = json!("APIGroup");
@@ -54,7 +54,7 @@ pub(super) fn group(served: &[&'static Resource], name: &str) -> Option<Value> {
     Some(document)
 }
 
-/// A group, without its kind.
+/// A group without `kind` and `apiVersion`.
 fn entry(name: &str, versions: &[&str]) -> Value {
     let versions: Vec<Value> = versions
         .iter()
@@ -63,7 +63,7 @@ fn entry(name: &str, versions: &[&str]) -> Value {
     json!({ "name": name, "preferredVersion": versions.first(), "versions": versions })
 }
 
-/// `GET /apis/<group>/<version>` and `GET /api/<version>`; none where nothing is served.
+/// `GET /apis/<group>/<version>` and `GET /api/<version>`; `None` if the version is not served.
 pub(super) fn resources(served: &[&'static Resource], group: &str, version: &str) -> Option<Value> {
     let mut within: Vec<&'static Resource> = served
         .iter()
@@ -75,18 +75,18 @@ pub(super) fn resources(served: &[&'static Resource], group: &str, version: &str
     let resources: Vec<Value> = within.into_iter().flat_map(with_parts).collect();
     let mut document =
         json!({ "kind": "APIResourceList", "groupVersion": api_version, "resources": resources });
-    // The core group leaves this out.
+    // kube-apiserver leaves this out for the core group.
     if !group.is_empty() {
         document["apiVersion"] = json!("v1");
     }
     Some(document)
 }
 
-/// A resource, and its subresources in the order of their names.
+/// A resource, then its subresources by name.
 fn with_parts(resource: &'static Resource) -> Vec<Value> {
     let verbs = VERBS
         .iter()
-        // Namespaces are deleted one by one.
+        // Namespaces can only be deleted one by one.
         .filter(|verb| **verb != "deletecollection" || !resource.is(&NAMESPACES));
     let mut own = json!({
         "name": resource.plural,
@@ -127,7 +127,7 @@ fn part(resource: &'static Resource, name: &str, target: Target) -> Value {
     document
 }
 
-/// What orders versions: `v2` before `v1` before `v1beta2` before `v1alpha1` before anything else.
+/// Sort key of versions: `v2` before `v1` before `v1beta2` before `v1alpha1` before anything else.
 fn stability(version: &str) -> (u8, u32, u32) {
     let parse = || {
         let rest = version.strip_prefix('v')?;

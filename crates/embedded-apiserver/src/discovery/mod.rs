@@ -1,7 +1,7 @@
-//! Paths that are no resources: what is served, in which version, and whether all is well.
+//! Paths that are not resources: discovery, version, health.
 //!
-//! Everything is made from the served resources at the time of the request, so custom resources appear as
-//! soon as they are served.
+//! Documents are made from the resources served at the time of the request, so custom resources appear as soon as they
+//! are served.
 
 mod lists;
 mod openapi;
@@ -15,10 +15,10 @@ use crate::failure::StatusError;
 use crate::reply::{self, Body};
 use crate::resource::Resource;
 
-/// The release that the server speaks like.
+/// The release that the server claims to be.
 const RELEASE: &str = "v1.37.2";
 
-/// The answer to a request for a path that is no resource, in JSON; its refusal in the encoding `refusals`.
+/// Answers a request for a path that is not a resource, in JSON; a refusal is encoded as `refusals`.
 pub(super) fn answer(path: &str, served: &[&'static Resource], refusals: Encoding) -> Response<Body> {
     let inner = path.strip_prefix('/').unwrap_or(path);
     let parts: Vec<&str> = inner.trim_end_matches('/').split('/').collect();

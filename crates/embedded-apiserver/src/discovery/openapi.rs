@@ -1,5 +1,5 @@
-//! As much of `/openapi/v3` as makes `kubectl apply` leave the validation of fields to the server: each kind's
-//! patch operation, with the parameter `fieldValidation`. There are no schemas, so `kubectl explain` fails.
+//! The part of `/openapi/v3` that makes `kubectl apply` leave the validation of fields to the server: the patch
+//! operation of each kind, with the parameter `fieldValidation`. There are no schemas, so `kubectl explain` fails.
 
 use serde_json::{Map, Value, json};
 
@@ -20,7 +20,7 @@ pub(super) fn index(served: &[&'static Resource]) -> Value {
     json!({ "paths": paths })
 }
 
-/// `GET /openapi/v3/<group and version>`; none where nothing is served.
+/// `GET /openapi/v3/<group and version>`; `None` if the version is not served.
 pub(super) fn document(served: &[&'static Resource], group: &str, version: &str) -> Option<Value> {
     let of_group = |resource: &&&Resource| resource.group == group && resource.version == version;
     let paths: Map<String, Value> = served

@@ -1,16 +1,16 @@
-//! Why a request was refused, one field at a time.
+//! Causes of a refusal, one per field.
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
-/// Why a request was refused, one of the causes in the details.
+/// An entry of `details.causes`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cause {
-    /// For machines, e.g. `FieldValueInvalid`.
+    /// Machine-readable, e.g. `FieldValueInvalid`.
     pub(crate) reason: &'static str,
     pub(crate) field: String,
-    /// For people, without the field.
+    /// Human-readable, without the field.
     pub(crate) message: String,
 }
 
@@ -26,7 +26,7 @@ impl fmt::Display for Cause {
     }
 }
 
-/// What is wrong with it (apimachinery `util/validation/field`); `shown` is the value as JSON.
+/// Errors of a field (apimachinery `util/validation/field`); `shown` is the value as JSON.
 impl Cause {
     pub(crate) fn new(reason: &'static str, field: &str, message: String) -> Self {
         Self {

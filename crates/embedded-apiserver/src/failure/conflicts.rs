@@ -1,4 +1,4 @@
-//! 409: the object is not what the client takes it for.
+//! 409: the object is not in the state that the client expects.
 
 use serde_json::Value;
 
@@ -14,13 +14,13 @@ impl StatusError {
         Self::conflict(resource, resource.plural, name, MODIFIED)
     }
 
-    /// The uid of an update is not the object's.
+    /// The uid in an update is not the object's.
     pub(crate) fn wrong_uid(resource: &Resource, key: &str, wanted: &str, found: &str) -> Self {
         let what = format!("UID in precondition: {wanted}, UID in object meta: {found}");
         Self::precondition(resource, key, &what)
     }
 
-    /// A precondition that storage found not to hold for the object under `key`.
+    /// A precondition failed in storage, for the object under `key`.
     pub(crate) fn precondition(resource: &Resource, key: &str, what: &str) -> Self {
         let name = key.rsplit('/').next().unwrap_or_default();
         let table = match (resource.is_custom(), resource.plural) {
@@ -35,7 +35,7 @@ impl StatusError {
         Self::conflict(resource, resource.plural, name, &cause)
     }
 
-    /// An applied object means one with a uid, and there is none.
+    /// The applied object has a uid, but no object exists.
     pub(crate) fn nobody_with_uid(resource: &Resource, name: &str, wanted: &str) -> Self {
         let cause = format!(
             "uid mismatch: the provided object specified uid {wanted}, and no existing object was found"
@@ -43,7 +43,7 @@ impl StatusError {
         Self::conflict(resource, resource.plural, name, &cause)
     }
 
-    /// The uid of a delete's preconditions is not the object's.
+    /// The uid in a delete's preconditions is not the object's.
     pub(crate) fn uid_precondition(resource: &Resource, name: &str, wanted: &str, found: &str) -> Self {
         let cause = format!(
             "the UID in the precondition ({wanted}) does not match the UID in record ({found}). \
@@ -52,7 +52,7 @@ impl StatusError {
         Self::conflict(resource, resource.kind, name, &cause)
     }
 
-    /// The resourceVersion of a delete's preconditions is not the object's.
+    /// The resourceVersion in a delete's preconditions is not the object's.
     pub(crate) fn version_precondition(resource: &Resource, name: &str, wanted: &str, found: u64) -> Self {
         let cause = format!(
             "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record \
@@ -61,7 +61,7 @@ impl StatusError {
         Self::conflict(resource, resource.kind, name, &cause)
     }
 
-    /// A conflict of any other kind; `called` is what the message calls the resource.
+    /// Any other conflict; `called` is the name of the resource in the message.
     pub(crate) fn conflict(resource: &Resource, called: &str, name: &str, cause: &str) -> Self {
         let qualified = qualify(called, resource.group);
         let message = format!("Operation cannot be fulfilled on {qualified} \"{name}\": {cause}");

@@ -1,4 +1,4 @@
-//! 422: what is wrong with an object, a patch or options, field by field.
+//! 422: invalid fields of an object, a patch or options.
 
 use serde_json::{Value, json};
 
@@ -6,8 +6,8 @@ use super::{Cause, StatusError, details};
 use crate::resource::Resource;
 
 impl StatusError {
-    /// One field of an object is not acceptable. `body` is the message without the field, e.g.
-    /// `Required value: name or generateName is required`.
+    /// One field is invalid. `body` is the message without the field, e.g. `Required value: name or generateName is
+    /// required`.
     pub(crate) fn invalid(
         resource: &Resource,
         name: &str,
@@ -18,19 +18,19 @@ impl StatusError {
         Self::invalid_fields(resource, name, &[Cause::new(cause, field, body.to_owned())])
     }
 
-    /// An update without a resourceVersion where one is needed: named by the plural, as upstream does.
+    /// An update lacks a required resourceVersion. Names the plural, as upstream does.
     pub(crate) fn version_required(resource: &Resource, name: &str) -> Self {
         let cause = Cause::invalid("metadata.resourceVersion", "0", "must be specified for an update");
         let qualified = resource.qualified_plural();
         Self::invalid_as(&qualified, resource.group, resource.plural, name, &[cause])
     }
 
-    /// Options of a request, of the kind `ListOptions` and the like, that cannot be met.
+    /// Options of a request are invalid; `kind` is `ListOptions` and the like.
     pub(crate) fn bad_options(kind: &str, causes: &[Cause]) -> Self {
         Self::invalid_as(&format!("{kind}.meta.k8s.io"), "meta.k8s.io", kind, "", causes)
     }
 
-    /// Several fields of an object are not acceptable.
+    /// Several fields are invalid.
     pub(crate) fn invalid_fields(resource: &Resource, name: &str, causes: &[Cause]) -> Self {
         Self::invalid_as(
             &resource.qualified_kind(),
@@ -41,7 +41,7 @@ impl StatusError {
         )
     }
 
-    /// The same of something that calls itself otherwise than the resource of its path.
+    /// Like [`Self::invalid_fields`], for a kind that differs from that of the path.
     pub(crate) fn invalid_as(qualified: &str, group: &str, kind: &str, name: &str, causes: &[Cause]) -> Self {
         let mut messages: Vec<String> = causes.iter().map(ToString::to_string).collect();
         messages.dedup();
@@ -55,13 +55,13 @@ impl StatusError {
         Self::new(422, "Invalid", message).with(Value::Object(details))
     }
 
-    /// A patch whose result is no object of its kind.
+    /// The result of a patch is not an object of its kind.
     pub(crate) fn bad_patch(result: &Value, error: &str) -> Self {
         let shown = format!("{:?}", result.to_string());
         Self::invalid_as("", "", "", "", &[Cause::invalid("patch", &shown, error)])
     }
 
-    /// An operation of a JSON patch that cannot be done.
+    /// An operation of a JSON patch cannot be applied.
     pub(crate) fn unprocessable() -> Self {
         let message = "the server rejected our request due to an error in our request";
         Self::new(422, "Invalid", message).with(json!({}))

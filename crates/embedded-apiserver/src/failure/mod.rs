@@ -1,4 +1,4 @@
-//! Refusals, as `metav1.Status` in the words of kube-apiserver (apimachinery `api/errors`).
+//! Refusals: `metav1.Status` in the words of kube-apiserver (apimachinery `api/errors`).
 
 mod cause;
 mod conflicts;
@@ -21,9 +21,9 @@ pub(super) use cause::Cause;
 pub struct StatusError {
     /// HTTP status code.
     pub code: u16,
-    /// Machine-readable reason, e.g. `NotFound`; empty where the API server gives none.
+    /// Machine-readable reason, e.g. `NotFound`; empty if kube-apiserver gives none.
     pub reason: String,
-    /// Message for people.
+    /// Human-readable message.
     pub message: String,
     /// `details` of the Status.
     pub details: Option<Value>,
@@ -32,7 +32,7 @@ pub struct StatusError {
 }
 
 impl StatusError {
-    /// A failure without details.
+    /// A refusal without details.
     pub fn new(code: u16, reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -43,7 +43,7 @@ impl StatusError {
         }
     }
 
-    /// The same with these details.
+    /// Replaces the details.
     #[must_use]
     pub(super) fn with(mut self, details: Value) -> Self {
         self.details = Some(details);
@@ -73,12 +73,12 @@ impl StatusError {
         status
     }
 
-    /// How long the client is asked to wait, for the `Retry-After` header.
+    /// Seconds that the client must wait, for the `Retry-After` header.
     pub(super) fn retry_after(&self) -> Option<u64> {
         self.details.as_ref()?.get("retryAfterSeconds")?.as_u64()
     }
 
-    /// Asks the client to wait.
+    /// Tells the client to retry after this time.
     #[must_use]
     pub(super) fn retry_in(mut self, wait: Duration) -> Self {
         let details = self.details.get_or_insert_with(|| json!({}));
@@ -96,14 +96,14 @@ impl StatusError {
         Self::about(409, "AlreadyExists", resource, name, message)
     }
 
-    /// A clash of a create that asked for a generated name.
+    /// A create with a generated name met an existing object.
     pub(super) fn not_generated(resource: &Resource, name: &str) -> Self {
         let mut failure = Self::already_exists(resource, name);
         failure.message += ", the server was not able to generate a unique name for the object";
         failure.retry_in(Duration::from_secs(1))
     }
 
-    /// The clash is with an object that is being deleted.
+    /// The existing object is being deleted.
     #[must_use]
     pub(super) fn of_what_is_going(mut self) -> Self {
         self.message.insert_str(0, "object is being deleted: ");
@@ -114,20 +114,20 @@ impl StatusError {
         Self::new(400, "BadRequest", message)
     }
 
-    /// An object of another namespace than its path.
+    /// The object's namespace is not that of its path.
     pub(super) fn other_namespace() -> Self {
         Self::bad_request(
             "the namespace of the provided object does not match the namespace sent on the request",
         )
     }
 
-    /// A failure about an object, named in its details.
+    /// A refusal with details that name the object.
     pub(super) fn about(code: u16, reason: &str, resource: &Resource, name: &str, message: String) -> Self {
         Self::new(code, reason, message).with(Value::Object(details(resource.group, resource.plural, name)))
     }
 }
 
-/// The details of what is about an object: those of the three that there are.
+/// The details of a refusal about an object; empty values are left out.
 pub(super) fn details(group: &str, kind: &str, name: &str) -> Map<String, Value> {
     [("name", name), ("group", group), ("kind", kind)]
         .into_iter()

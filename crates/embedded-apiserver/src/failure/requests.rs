@@ -1,4 +1,4 @@
-//! Requests that nothing answers to, or not in this form.
+//! Requests for unknown paths, with unsupported verbs, or in unsupported forms.
 
 use serde_json::json;
 
@@ -6,12 +6,12 @@ use super::StatusError;
 use crate::request::RequestVerb;
 use crate::resource::Resource;
 
-/// What kube-apiserver reads and writes; this server, JSON alone.
+/// The media types that kube-apiserver names; this server does not read or write YAML.
 const MEDIA_TYPES: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 const UNSUPPORTED: &str = "UnsupportedMediaType";
 
 impl StatusError {
-    /// A path that no resource answers to.
+    /// No resource has this path.
     pub(crate) fn no_such_resource() -> Self {
         Self::new(
             404,
@@ -26,7 +26,7 @@ impl StatusError {
         Self::new(405, "MethodNotAllowed", message).with(json!({}))
     }
 
-    /// A subresource that a resource does not have.
+    /// The resource does not have this subresource.
     pub(crate) fn no_such_subresource(resource: &Resource, name: &str) -> Self {
         if resource.is_custom() {
             Self::not_found(resource, name)
@@ -35,7 +35,7 @@ impl StatusError {
         }
     }
 
-    /// A verb that a subresource does not have.
+    /// The subresource does not support this verb.
     pub(crate) fn not_below(resource: &Resource, verb: RequestVerb) -> Self {
         if !resource.is_custom() {
             return Self::method_not_allowed();
@@ -45,14 +45,14 @@ impl StatusError {
         Self::about(405, "MethodNotAllowed", resource, "", message)
     }
 
-    /// A strategic merge patch of a custom resource.
+    /// Custom resources take no strategic merge patches.
     pub(crate) fn no_strategic_merge() -> Self {
         Self::unknown_format(
             "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml",
         )
     }
 
-    /// A patch in a format that the server does not know.
+    /// The format of the patch is unknown.
     pub(crate) fn unsupported_patch() -> Self {
         Self::new(415, UNSUPPORTED, "415: Unsupported Media Type").with(json!({}))
     }
@@ -68,13 +68,13 @@ impl StatusError {
         Self::new(415, UNSUPPORTED, message)
     }
 
-    /// A body that is longer than the API server reads.
+    /// The body is longer than kube-apiserver reads.
     pub(crate) fn body_too_large(limit: usize) -> Self {
         let message = format!("Request entity too large: limit is {limit}");
         Self::new(413, "RequestEntityTooLarge", message)
     }
 
-    /// No media type of the `Accept` header can be written.
+    /// The server can write none of the media types in `Accept`.
     pub(crate) fn not_acceptable() -> Self {
         let message = format!("only the following media types are accepted: {MEDIA_TYPES}");
         Self::new(406, "NotAcceptable", message)

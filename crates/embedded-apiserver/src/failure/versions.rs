@@ -1,4 +1,4 @@
-//! Versions that are not there yet, or not any more.
+//! Versions that are in the future or no longer known.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ const INCONSISTENT_CONTINUE: &str = "The provided continue parameter is too old 
      returned and now may show up in the list.";
 
 impl StatusError {
-    /// The version asked for was not reached in time.
+    /// The requested version was not reached in time.
     pub(crate) fn version_too_large(wanted: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
         Self::new(504, "Timeout", message).with(json!({
@@ -20,19 +20,19 @@ impl StatusError {
         }))
     }
 
-    /// A list at a version that was compacted.
+    /// The version of a list was compacted.
     pub(crate) fn list_expired() -> Self {
         Self::expired("The resourceVersion for the provided list is too old.")
     }
 
-    /// A further page of a list whose version was compacted.
+    /// The version of a further page was compacted.
     pub(crate) fn continue_expired(token: String) -> Self {
         let mut failure = Self::expired(INCONSISTENT_CONTINUE);
         failure.continue_token = Some(token);
         failure
     }
 
-    /// A watch from a version that was compacted.
+    /// The start of a watch was compacted.
     pub(crate) fn watch_expired(wanted: u64, oldest: u64) -> Self {
         Self::expired(&format!("too old resource version: {wanted} ({oldest})"))
     }

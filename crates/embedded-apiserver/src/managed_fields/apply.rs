@@ -1,7 +1,8 @@
-//! Server-side apply: a manager says what it wants, whole, and owns just that from then on.
+//! Server-side apply: the applied object says all that its manager wants; the manager owns exactly these fields
+//! afterwards.
 //!
-//! What it said before and says no more is taken out, unless somebody else owns it. What somebody else owns
-//! and has another value is a conflict, unless the manager takes it by force.
+//! A field that the manager applied before and no longer applies is removed, unless somebody else owns it. A different
+//! value for a field of another manager is a conflict, unless the apply forces it.
 
 use std::collections::BTreeSet;
 
@@ -14,22 +15,22 @@ use crate::failure::{Cause, StatusError};
 use crate::resource::Resource;
 use crate::schema::{Parts, Schema};
 
-/// Who owns what nobody has been seen to write.
+/// Manager of the fields that existed before managed fields were tracked.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
-/// An applied object on its way.
+/// An apply request.
 #[derive(Debug)]
 pub(crate) struct Application<'a> {
     pub(crate) resource: &'static Resource,
     pub(crate) part: Part,
     pub(crate) writer: Writer<'a>,
-    /// Whether to take what others own.
+    /// True if the apply takes fields from other managers.
     pub(crate) force: bool,
 }
 
 impl Application<'_> {
-    /// The object that comes of applying `wanted` to `live`, or to nothing, with its managed fields; not yet
-    /// in the form of its type.
+    /// Applies `wanted` to `live`, or creates it. Returns the object with its managed fields, not yet decoded into its
+    /// type.
     pub(crate) fn apply(&self, live: Option<&Value>, wanted: &Value) -> Result<Value, StatusError> {
         let schema = self.resource.schema();
         self.check(schema, wanted)?;
@@ -98,7 +99,7 @@ impl Application<'_> {
         }
     }
 
-    /// Refuses what the schema has no place for.
+    /// Refuses values that the schema does not allow.
     fn check(&self, schema: Schema, wanted: &Value) -> Result<(), StatusError> {
         let mut errors = Vec::new();
         misfits(schema, wanted, "", &mut errors);
@@ -124,7 +125,7 @@ impl Application<'_> {
     }
 }
 
-/// A manager, as conflicts name it.
+/// The manager as conflicts print it.
 fn describe(entry: &Entry) -> String {
     let subresource = entry
         .subresource
@@ -139,7 +140,7 @@ fn describe(entry: &Entry) -> String {
     format!("{:?}{subresource}{version}", entry.manager)
 }
 
-/// What `wanted` says, and where it says nothing what `live` has.
+/// Merges `wanted` into `live`.
 fn merge(schema: Schema, live: Option<&Value>, wanted: &Value) -> Value {
     match (schema.parts(wanted), live, wanted) {
         (Parts::Fields, _, Value::Object(wanted)) => {
@@ -158,8 +159,7 @@ fn merge(schema: Schema, live: Option<&Value>, wanted: &Value) -> Value {
     }
 }
 
-/// The items of both: those of `wanted` in its order, the others before the shared item that they stood
-/// before.
+/// Merges lists. Items of `wanted` keep its order; each other item stays in front of the shared item that it preceded.
 fn merge_lists(schema: Schema, live: &[Value], wanted: &[Value]) -> Vec<Value> {
     let name = |item: &Value| element(schema, item).unwrap_or_default();
     let live: Vec<(String, &Value)> = live.iter().map(|item| (name(item), item)).collect();
@@ -190,7 +190,7 @@ fn merge_lists(schema: Schema, live: &[Value], wanted: &[Value]) -> Vec<Value> {
     merged
 }
 
-/// Takes out what was wanted `before` and is `owned` by nobody now.
+/// Removes the fields that the manager applied `before` and that nobody in `owned` owns now.
 fn prune(schema: Schema, object: &mut Value, before: &Fields, owned: &Fields) {
     let nobody = Fields::default();
     let is_kept = |schema: Schema, element: &str, is_declared: bool, value: &mut Value| {
@@ -225,7 +225,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// What of `value` its type has no place for, in the words of structured-merge-diff.
+/// Collects the parts of `value` that the schema does not allow, in the words of structured-merge-diff.
 fn misfits(schema: Schema, value: &Value, path: &str, errors: &mut Vec<String>) {
     match (value, schema.expected(value)) {
         (Value::Null, _) => {}
@@ -263,7 +263,7 @@ fn misfits(schema: Schema, value: &Value, path: &str, errors: &mut Vec<String>) 
 }
 
 impl StatusError {
-    /// Others own what an applied object would change: who, and which field.
+    /// Other managers own fields that the apply would change; `conflicts` holds manager and path.
     fn apply_conflict(conflicts: &[(String, String)]) -> Self {
         let message = match conflicts {
             [(who, path)] => format!("Apply failed with 1 conflict: conflict with {who}: {path}"),

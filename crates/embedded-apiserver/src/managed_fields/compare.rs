@@ -1,4 +1,4 @@
-//! Objects as sets of fields: what one owns, and what differs between two.
+//! Sets of fields: the fields of an object, and the differences between two objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,6 @@ use serde_json::Value;
 use super::fields::Fields;
 use crate::schema::{Parts, Schema};
 
-/// What differs between two objects.
 #[derive(Debug, Default)]
 pub(super) struct Difference {
     pub(super) changed: Fields,
@@ -47,7 +46,7 @@ impl Difference {
     }
 }
 
-/// The fields that an applied object has an opinion on.
+/// The fields that an applied object sets.
 pub(super) fn fields_of(schema: Schema, object: &Value) -> Fields {
     let mut fields = Fields::default();
     collect(schema, object, &mut fields);
@@ -76,7 +75,7 @@ fn collect(schema: Schema, value: &Value, fields: &mut Fields) {
     }
 }
 
-/// The type of a part.
+/// The schema of a part, by path element.
 pub(super) fn below(schema: Schema, element: &str) -> Schema {
     match element.strip_prefix("f:") {
         Some(name) => schema.field(name).unwrap_or_else(Schema::any),
@@ -84,7 +83,7 @@ pub(super) fn below(schema: Schema, element: &str) -> Schema {
     }
 }
 
-/// The parts of a value by path element; none if it is owned as a whole. What is not there and null have no
+/// The parts of a value by path element; `None` if the value is owned as a whole. Null and an absent value have no
 /// parts.
 pub(super) fn parts(schema: Schema, value: Option<&Value>) -> Option<BTreeMap<String, &Value>> {
     let Some(value) = value.filter(|value| !value.is_null()) else {
@@ -109,7 +108,7 @@ pub(super) fn parts(schema: Schema, value: Option<&Value>) -> Option<BTreeMap<St
     Some(parts)
 }
 
-/// The path element of an item of the list at `schema`; none where lists are owned as a whole.
+/// The path element of a list item; `None` if the list is owned as a whole.
 pub(super) fn element(schema: Schema, item: &Value) -> Option<String> {
     match schema.parts(&Value::Array(Vec::new())) {
         Parts::Values => Some(format!("v:{item}")),

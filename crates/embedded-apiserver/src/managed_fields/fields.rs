@@ -1,4 +1,4 @@
-//! Sets of field paths, as `FieldsV1` holds them.
+//! Sets of field paths, in the form of `FieldsV1`.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use serde_json::{Map, Value, json};
 /// A set of field paths.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Fields {
-    /// Whether the path that leads here is in the set.
+    /// True if the path to this node is in the set.
     pub(super) member: bool,
     /// Paths below, by element: `f:<field>`, `k:<keys>`, `v:<value>`.
     pub(super) below: BTreeMap<String, Fields>,
 }
 
 impl Fields {
-    /// A set of paths through fields, each in dots.
+    /// A set of paths through fields, each joined by dots.
     pub(super) fn of(paths: &[&str]) -> Self {
         let mut fields = Self::default();
         for path in paths {
@@ -43,7 +43,7 @@ impl Fields {
         }
     }
 
-    /// Takes exactly the paths of `other` out.
+    /// Removes exactly the paths of `other`.
     pub(super) fn disown(&mut self, other: &Self) {
         self.member &= !other.member;
         for (element, theirs) in &other.below {
@@ -56,7 +56,7 @@ impl Fields {
         }
     }
 
-    /// The paths that are in both.
+    /// The paths in both sets.
     pub(super) fn shared_with(&self, other: &Self) -> Self {
         let below = self.below.iter().filter_map(|(element, ours)| {
             let shared = ours.shared_with(other.below.get(element)?);
@@ -68,8 +68,8 @@ impl Fields {
         }
     }
 
-    /// The paths as conflicts name them, e.g. `.spec.containers[name="c"].image`; those that end first come
-    /// first.
+    /// The paths as conflicts print them, e.g. `.spec.containers[name="c"].image`; shorter paths first within each
+    /// branch.
     pub(super) fn paths(&self) -> Vec<String> {
         let mut found = Vec::new();
         self.collect_paths("", &mut found);
@@ -119,7 +119,7 @@ impl Fields {
     }
 }
 
-/// `.image` of `f:image`, `[name="c"]` of `k:{"name":"c"}`, `[="x"]` of `v:"x"`.
+/// Prints an element: `.image` for `f:image`, `[name="c"]` for `k:{"name":"c"}`, `[="x"]` for `v:"x"`.
 pub(super) fn shown(element: &str) -> String {
     match element.split_once(':') {
         Some(("k", keys)) => {

@@ -1,7 +1,7 @@
 //! `metadata.managedFields`: which client wrote which field last.
 //!
-//! An update moves the leaves that it added or changed to its manager; those that it removed leave every
-//! manager. An apply says what its manager wants from now on, see [`apply`].
+//! An update gives its manager the leaves that it added or changed, and takes removed leaves from every manager. For an
+//! apply see [`apply`].
 
 pub(super) mod apply;
 mod compare;
@@ -15,26 +15,26 @@ use crate::schema::Schema;
 use compare::Difference;
 use fields::Fields;
 
-/// Who wrote, and when, as RFC 3339 in seconds.
+/// Manager and time of a write; the time is RFC 3339, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Writer<'a> {
     pub(super) manager: &'a str,
     pub(super) now: &'a str,
 }
 
-/// Which part of the object a write owns fields in.
+/// The part of the object in which a write can own fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// All of it.
+    /// The whole object.
     Whole,
-    /// All but `status`, which the main resource does not write.
+    /// All but `status`, which writes to the main resource do not change.
     WithoutStatus,
-    /// What the `status` subresource writes: `status` and metadata.
+    /// `status` and metadata: the fields that the `status` subresource writes.
     Status,
 }
 
 impl Part {
-    /// What the main resource writes.
+    /// The part that the main resource writes.
     pub(super) fn main(resource: &Resource) -> Self {
         if resource.has_status() {
             Self::WithoutStatus
@@ -43,7 +43,7 @@ impl Part {
         }
     }
 
-    /// The subresource that writes of this part name in their entries.
+    /// The `subresource` in the entries of writes to this part.
     fn subresource(self) -> Option<&'static str> {
         match self {
             Self::Whole | Self::WithoutStatus => None,
@@ -51,7 +51,7 @@ impl Part {
         }
     }
 
-    /// Leaves out the fields that writes of this part do not change.
+    /// Removes the fields that writes to this part do not change.
     fn restrict(self, fields: &mut Fields) {
         match self {
             Self::Whole => {}
@@ -65,7 +65,7 @@ impl Part {
     }
 }
 
-/// Fields that belong to the server.
+/// Fields of the server, which no manager owns.
 const UNOWNED: &[&str] = &[
     "apiVersion",
     "kind",
@@ -82,7 +82,7 @@ const UNOWNED: &[&str] = &[
     "metadata.uid",
 ];
 
-/// The fields of one manager.
+/// An entry of `managedFields`.
 #[derive(Clone, Debug, PartialEq)]
 struct Entry {
     manager: String,
@@ -93,14 +93,13 @@ struct Entry {
     fields: Fields,
 }
 
-/// How a manager came by its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Operation {
     Apply,
     Update,
 }
 
-/// Rewrites the managed fields of `new`, an object about to replace `old`, or nothing.
+/// Updates the managed fields of `new`, which will replace `old` or be created.
 pub(super) fn track(
     resource: &Resource,
     old: Option<&Value>,
@@ -110,7 +109,7 @@ pub(super) fn track(
 ) {
     let schema = resource.schema();
     let mut entries = take_entries(new);
-    // What was not tracked from the start is not tracked at all, until somebody applies.
+    // An object that was not tracked from its creation is not tracked until the first apply.
     if old.is_some() && entries.is_empty() {
         return;
     }
@@ -122,8 +121,8 @@ pub(super) fn track(
     put_entries(new, entries);
 }
 
-/// Decides whose managed fields `new` starts from: its own, where a client sends some that can be read, or
-/// those of `old`, the object that it replaces. A single empty entry asks for none.
+/// Chooses the managed fields that `new` starts from: those that the client sent, if valid, else those of `old`. A list
+/// with one empty entry resets them.
 pub(super) fn choose(old: &Value, new: &mut Value, part: Part) {
     let sent = new["metadata"].get("managedFields").and_then(Value::as_array);
     let is_reset = sent.is_some_and(|entries| entries.iter().all(|entry| *entry == json!({})));
@@ -144,7 +143,7 @@ fn is_readable(entry: &Value) -> bool {
         && entry["fieldsType"] == "FieldsV1"
 }
 
-/// What a write of `part` changed.
+/// The fields that a write of `part` changed.
 fn difference(schema: Schema, old: &Value, new: &Value, part: Part) -> Difference {
     let mut difference = Difference::between(schema, old, new);
     let unowned = Fields::of(UNOWNED);
@@ -163,7 +162,7 @@ fn give_to_writer(
     writer: Writer<'_>,
 ) {
     let api_version = resource.api_version();
-    // The versions of a custom resource have the same fields.
+    // All versions of a custom resource have the same fields.
     let concerned = |entry: &&mut Entry| entry.api_version == api_version || resource.is_custom();
     for entry in entries.iter_mut().filter(concerned) {
         entry.fields.disown(&difference.changed);
@@ -196,7 +195,7 @@ fn give_to_writer(
     }
 }
 
-/// Takes the entries out of an object.
+/// Removes the entries from an object and returns them.
 fn take_entries(object: &mut Value) -> Vec<Entry> {
     let entries = object["metadata"]
         .as_object_mut()
@@ -207,7 +206,7 @@ fn take_entries(object: &mut Value) -> Vec<Entry> {
     }
 }
 
-/// Puts the entries that own something into an object, in their order: what was applied first, then by time.
+/// Puts the entries with fields into an object: applies first, then by time.
 fn put_entries(object: &mut Value, mut entries: Vec<Entry>) {
     entries.retain(|entry| !entry.fields.is_empty());
     entries.sort_by(|a, b| a.rank().cmp(&b.rank()));
@@ -301,7 +300,7 @@ mod tests {
         new
     }
 
-    // The same requests gave these fields on kube-apiserver v1.37.2.
+    // Expected fields are from the same requests to kube-apiserver v1.37.2.
     #[test]
     fn a_create_owns_all_that_it_set() {
         let node = json!({

@@ -1,4 +1,5 @@
-//! From protobuf to JSON. Go writes every field that is no pointer, so a zero value means that the field was not set.
+//! From protobuf to JSON. Go writes every field that is not a pointer, so a zero value means that the field was not
+//! set.
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use jiff::Timestamp;
@@ -7,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::wire::{self, Malformed, Wire};
 use crate::schema::{Kind, Message, Scalar};
 
-/// What a message says of the fields that are known.
+/// Decodes the known fields of a message.
 pub(super) fn decode(of: &Message, mut raw: &[u8]) -> Result<Map<String, Value>, Malformed> {
     let mut object = Map::new();
     while let Some((number, wire)) = wire::field(&mut raw)? {
@@ -81,12 +82,12 @@ fn read_scalar(scalar: Scalar, wire: Wire<'_>) -> Result<Value, Malformed> {
                 json!(parts.text)
             }
         }
-        // Only definitions have some.
+        // Only custom resource definitions have floats, and these are not served in protobuf.
         Scalar::Float => return Err(Malformed),
     })
 }
 
-/// A key (1) and its value (2).
+/// An entry of a map: its key (field 1) and value (field 2).
 fn entry(kind: &Kind, mut raw: &[u8]) -> Result<(String, Value), Malformed> {
     let (mut key, mut value) = (String::new(), Value::Null);
     while let Some((number, wire)) = wire::field(&mut raw)? {
@@ -109,7 +110,7 @@ fn time(raw: &[u8], write: fn(Timestamp) -> String) -> Result<Value, Malformed> 
     Ok(json!(write(time)))
 }
 
-/// What the small messages say that are no objects in JSON: the numbers 1 and 2, and a text.
+/// The content of small messages that are not objects in JSON: the integers in fields 1 and 2, and a text.
 #[derive(Default)]
 struct Parts {
     first: i64,

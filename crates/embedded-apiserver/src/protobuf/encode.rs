@@ -1,9 +1,9 @@
-//! From JSON to protobuf, byte for byte as the Go code of Kubernetes writes it: fields in the order of their
-//! numbers, the keys of maps in theirs, and what is no pointer in Go even when it is empty.
+//! From JSON to protobuf, byte for byte as the Go code of Kubernetes writes it: fields by number, maps by key, and
+//! fields that are not pointers in Go even if they are empty.
 //!
-//! A value that does not fit its field (a number where a text belongs) can be in the store only past the API.
-//! It is written in a format that no field of Kubernetes has, so who reads the field refuses its message, as
-//! with JSON, and who does not know it sees nothing of it.
+//! The API lets no value into the store that does not fit its field, such as a number for a text; only a test does. The
+//! value is written in a wire format that no field of Kubernetes has: readers that know the field refuse the message,
+//! as with JSON; others skip the field.
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use jiff::Timestamp;
@@ -14,7 +14,7 @@ use crate::schema::{Kind, Message, Numbered, Scalar};
 
 const MICROSECOND: i32 = 1_000;
 
-/// Appends the fields of a message. Fields of the object that the message does not have are left out.
+/// Appends the fields of a message. Drops fields of the object that the message lacks.
 pub(crate) fn encode(of: &Message, object: &Value, to: &mut Vec<u8>) {
     for part in &of.fields {
         let value = match &part.name {
@@ -47,7 +47,7 @@ fn field(part: &Numbered, value: Option<&Value>, to: &mut Vec<u8>) {
     }
 }
 
-/// One value; null is its zero value.
+/// Encodes one value; null is encoded as the zero value.
 fn one(number: u64, kind: &Kind, value: &Value, to: &mut Vec<u8>) {
     let written = match kind {
         Kind::Scalar(scalar) => put_scalar(number, *scalar, value, to),
@@ -86,7 +86,7 @@ fn put_scalar(number: u64, scalar: Scalar, value: &Value, to: &mut Vec<u8>) -> O
         Scalar::Quantity => quantity(value)
             .map(|quantity| put_message(number, to, |to| put_bytes(1, quantity.as_bytes(), to))),
         Scalar::IntOrText => int_or_text(number, value, to),
-        // Only definitions have some.
+        // Only custom resource definitions have floats, and these are not served in protobuf.
         Scalar::Float => None,
     }
 }
@@ -120,14 +120,14 @@ fn quantity(value: &Value) -> Option<String> {
     }
 }
 
-/// Seconds and, as far as `fraction` keeps them, nanoseconds; nothing where there is no time.
+/// Seconds, and the nanoseconds that `fraction` keeps; empty if the time is null.
 fn time(number: u64, value: &Value, fraction: fn(i32) -> i32, to: &mut Vec<u8>) -> Option<()> {
     if value.is_null() {
         put_bytes(number, &[], to);
         return Some(());
     }
     let time: Timestamp = value.as_str()?.parse().ok()?;
-    // Nanoseconds count forward, before 1970 too.
+    // Nanoseconds count forward, also before 1970.
     let nanos = time.as_nanosecond().rem_euclid(1_000_000_000);
     let seconds = time.as_nanosecond().div_euclid(1_000_000_000);
     let (seconds, nanos) = (i64::try_from(seconds).ok()?, i32::try_from(nanos).ok()?);
@@ -138,7 +138,7 @@ fn time(number: u64, value: &Value, fraction: fn(i32) -> i32, to: &mut Vec<u8>) 
     Some(())
 }
 
-/// Which of both it is, the number, the text.
+/// Type (0: number, 1: text), number, text.
 fn int_or_text(number: u64, value: &Value, to: &mut Vec<u8>) -> Option<()> {
     let (is_text, integer, text) = match value {
         Value::String(text) => (1, 0, &**text),

@@ -1,7 +1,7 @@
-//! Objects in Kubernetes' protobuf: read into JSON, and written from it.
+//! The protobuf encoding of Kubernetes objects: to and from JSON.
 //!
-//! client-go's typed clients write it without asking whether the server can read it, and whoever prefers it is
-//! answered in it. The table of types (`schema/kubernetes.txt`) says for both directions what a message has.
+//! client-go's typed clients send protobuf without asking whether the server reads it, and clients that prefer it
+//! receive it. The fields of each message come from `schema/kubernetes.txt`.
 
 mod decode;
 mod encode;
@@ -17,18 +17,17 @@ use wire::Malformed;
 pub(super) use encode::encode;
 
 pub(super) const MEDIA: &str = "application/vnd.kubernetes.protobuf";
-/// What an envelope (`runtime.Unknown`) starts with.
+/// First bytes of an envelope (`runtime.Unknown`).
 const MAGIC: &[u8] = b"k8s\0";
-/// What it ends with: an encoding and a media type that are not said.
+/// Last bytes of an envelope: empty content encoding and content type.
 const TAIL: &[u8] = b"\x1a\0\x22\0";
-/// What the kinds of lists end in. They have their metadata as field 1, their items as field 2.
+/// Suffix of list kinds. In a list, field 1 is the metadata and field 2 the items.
 const LIST: &str = "List";
 const LIST_META: &str = "meta.v1.ListMeta";
-/// It stands in the group of what is deleted.
+/// Clients send it with the group of the deleted resource.
 const DELETE_OPTIONS: &str = "DeleteOptions";
 
-/// An object or a list of a built-in kind as kube-apiserver writes it in protobuf; none where its kind is not
-/// known.
+/// Encodes an object or list of a built-in kind in protobuf, as kube-apiserver does; `None` if the kind is unknown.
 pub fn to_protobuf(object: &Value) -> Option<Bytes> {
     let text = |field: &str| object.get(field).and_then(Value::as_str);
     let (api_version, kind) = (text("apiVersion")?, text("kind")?);
@@ -45,8 +44,8 @@ pub fn to_protobuf(object: &Value) -> Option<Bytes> {
     Some(envelope(api_version, kind, &raw))
 }
 
-/// The object or the list in an answer in protobuf, in the form that the same answer has in JSON; none where it is
-/// malformed or its kind is not known.
+/// Decodes an object or list from an answer in protobuf into the JSON of the same answer; `None` if it is malformed or
+/// its kind is unknown.
 pub fn from_protobuf(body: &[u8]) -> Option<Value> {
     let mut object = object(body).ok()?;
     let text = |field: &str| object.get(field).and_then(Value::as_str).unwrap_or_default();
@@ -63,13 +62,14 @@ pub fn from_protobuf(body: &[u8]) -> Option<Value> {
     Some(object)
 }
 
-/// Takes the whole events off the front of what has come of a watch, in either encoding: the type and the object of each.
+/// Removes the complete events from the start of a watch's received bytes, JSON or protobuf; returns type and object of
+/// each.
 pub fn watch_events(arrived: &mut Vec<u8>) -> Vec<(String, Value)> {
     std::iter::from_fn(|| watch_event(arrived)).collect()
 }
 
 fn watch_event(arrived: &mut Vec<u8>) -> Option<(String, Value)> {
-    // A line of JSON begins with a brace; no event is so long that its length does.
+    // A JSON line starts with a brace. The length of a protobuf event never does: that event would be too long.
     if arrived.first() == Some(&b'{') {
         let end = arrived.iter().position(|byte| *byte == b'\n')?;
         let line: Vec<u8> = arrived.drain(..=end).collect();
@@ -84,7 +84,6 @@ fn watch_event(arrived: &mut Vec<u8>) -> Option<(String, Value)> {
     Some((String::from_utf8(kind.to_vec()).ok()?, from_protobuf(object)?))
 }
 
-/// The fields 1 and 2 of a message.
 fn two_fields(mut raw: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     let (mut one, mut two) = (&[][..], &[][..]);
     while let Some((number, value)) = wire::field(&mut raw)? {
@@ -97,7 +96,7 @@ fn two_fields(mut raw: &[u8]) -> Result<(&[u8], &[u8]), Malformed> {
     Ok((one, two))
 }
 
-/// The body of a request in JSON, its `Content-Type` with it. What is not known stays as it is.
+/// Converts a protobuf body, and its `Content-Type`, to JSON. Leaves bodies that cannot be decoded as they are.
 pub(super) fn to_json(headers: &mut HeaderMap, body: Bytes) -> Bytes {
     let is_protobuf = headers
         .get(header::CONTENT_TYPE)
@@ -115,7 +114,7 @@ pub(super) fn to_json(headers: &mut HeaderMap, body: Bytes) -> Bytes {
     }
 }
 
-/// The object in an envelope: 1 is its apiVersion (1) and kind (2), 2 are its bytes.
+/// The object in an envelope: field 1 holds apiVersion (1) and kind (2), field 2 the message.
 fn object(body: &[u8]) -> Result<Value, Malformed> {
     let (mut types, mut raw) = (&[] as &[u8], &[] as &[u8]);
     let mut rest = body.strip_prefix(MAGIC).ok_or(Malformed)?;
@@ -166,7 +165,7 @@ fn content(api_version: &str, kind: &str, mut raw: &[u8]) -> Result<Map<String, 
     Ok(list)
 }
 
-/// A message of a kind, with what says so around it.
+/// Wraps a message in an envelope.
 pub(super) fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Bytes {
     let mut body = head(api_version, kind, raw.len());
     body.extend_from_slice(raw);
@@ -174,7 +173,7 @@ pub(super) fn envelope(api_version: &str, kind: &str, raw: &[u8]) -> Bytes {
     body.into()
 }
 
-/// What stands before the bytes of a message, which are so many.
+/// The part of an envelope before a message of `length` bytes.
 fn head(api_version: &str, kind: &str, length: usize) -> Vec<u8> {
     let mut head = Vec::with_capacity(MAGIC.len() + api_version.len() + kind.len() + length + 32);
     head.extend_from_slice(MAGIC);
@@ -186,7 +185,7 @@ fn head(api_version: &str, kind: &str, length: usize) -> Vec<u8> {
     head
 }
 
-/// A list in pieces: what comes before its items, those, and what comes after them.
+/// A list in pieces: the part before its items, the items, the part after them.
 pub(super) fn list(api_version: &str, kind: &str, metadata: &Value, items: Vec<Bytes>) -> Vec<Bytes> {
     let mut raw = Vec::new();
     put_list_metadata(metadata, &mut raw);
@@ -205,18 +204,17 @@ fn put_list_metadata(metadata: &Value, to: &mut Vec<u8>) {
     }
 }
 
-/// An item of a list.
 pub(super) fn put_item(of: &Message, object: &Value, to: &mut Vec<u8>) {
     wire::put_message(2, to, |to| encode(of, object, to));
 }
 
-/// An event of a watch about an object in its envelope, with its length in front.
+/// A watch event about an object in its envelope, prefixed with its length.
 pub(super) fn frame(kind: &str, object: &[u8]) -> Bytes {
     let mut event = Vec::with_capacity(object.len() + 32);
     event.extend_from_slice(&[0; 4]);
     wire::put_bytes(1, kind.as_bytes(), &mut event);
     wire::put_message(2, &mut event, |extension| wire::put_bytes(1, object, extension));
-    // No object is that long.
+    // Never exceeded: no object is that long.
     let length = u32::try_from(event.len() - 4).unwrap_or(u32::MAX);
     event.splice(..4, length.to_be_bytes());
     event.into()
@@ -228,14 +226,14 @@ mod tests {
 
     #[test]
     fn a_namespace_as_kubectl_sends_it_is_read() {
-        // `kubectl create namespace x`, off the wire.
+        // `kubectl create namespace x`, as sent.
         let body = b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09Namespace\x12\x19\x0a\x11\x0a\x01x\x12\x00\x1a\x00\
             \x22\x00*\x002\x008\x00B\x00\x12\x00\x1a\x02\x0a\x00\x1a\x00\x22\x00";
         let namespace = json!({
             "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": "x" }, "spec": {}, "status": {},
         });
         assert_eq!(object(body), Ok(namespace.clone()));
-        // It is written as client-go writes it, too.
+        // Encoding it gives the bytes that client-go sends.
         assert_eq!(to_protobuf(&namespace).as_deref(), Some(&body[..]));
     }
 
@@ -274,7 +272,7 @@ mod tests {
             json!({ "apiVersion": "v1", "kind": "Event", "metadata": { "name": "e" }, "count": "many" });
         let body = to_protobuf(&event).unwrap();
         assert_eq!(object(&body), Err(Malformed));
-        // 8 is the count, 5 a format that no field has: who does not know it goes on after four bytes.
+        // Field 8 is the count, 5 a wire format that no field has; a reader that does not know it skips four bytes.
         assert!(body.windows(5).any(|part| part == [8 << 3 | 5, 0, 0, 0, 0]));
     }
 }

@@ -1,10 +1,10 @@
-//! The wire format of protobuf: numbers, and bytes with their length.
+//! The wire format of protobuf: integers, and bytes with their length.
 
-/// Bytes that are no protobuf, or not of a message that is known.
+/// Bytes that are not protobuf, or a message of an unknown kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Malformed;
 
-/// How a value is written.
+/// The wire types.
 #[derive(Clone, Copy)]
 enum Format {
     Varint = 0,
@@ -13,16 +13,16 @@ enum Format {
     Fixed32 = 5,
 }
 
-/// A field's value, as far as the wire format tells.
+/// The value of a field in the wire format.
 #[derive(Clone, Copy)]
 pub(super) enum Wire<'a> {
     Varint(u64),
     Bytes(&'a [u8]),
-    /// What no field has that Kubernetes writes here.
+    /// A wire type that Kubernetes does not use.
     Other,
 }
 
-/// Takes the next field of a message: its number and value; none at the end.
+/// Removes the next field from a message and returns its number and value; `None` at the end.
 pub(super) fn field<'a>(rest: &mut &'a [u8]) -> Result<Option<(u64, Wire<'a>)>, Malformed> {
     if rest.is_empty() {
         return Ok(None);
@@ -71,7 +71,7 @@ impl<'a> Wire<'a> {
         String::from_utf8(self.bytes()?.to_vec()).map_err(|_| Malformed)
     }
 
-    /// Negative numbers are their two's complement in 64 bits.
+    /// The integer. Negative ones are sent as their two's complement in 64 bits.
     pub(super) fn integer(self) -> Result<i64, Malformed> {
         match self {
             Self::Varint(value) => Ok(value.cast_signed()),
@@ -90,13 +90,13 @@ pub(super) fn put_bytes(number: u64, value: &[u8], to: &mut Vec<u8>) {
     to.extend_from_slice(value);
 }
 
-/// What stands before so many bytes.
+/// Starts a field of `length` bytes.
 pub(super) fn put_length(number: u64, length: usize, to: &mut Vec<u8>) {
     put_tag(number, Format::Bytes, to);
     put_varint(length as u64, to);
 }
 
-/// Writes a message whose length is known once it is written.
+/// Writes a message and inserts its length, known only afterwards.
 pub(super) fn put_message(number: u64, to: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
     put_tag(number, Format::Bytes, to);
     let start = to.len();
@@ -106,7 +106,8 @@ pub(super) fn put_message(number: u64, to: &mut Vec<u8>, write: impl FnOnce(&mut
     to.splice(start..start, length);
 }
 
-/// A value in a wire format that no field of Kubernetes has. A reader that knows the field refuses it; others skip it.
+/// Writes a value in a wire format that no field of Kubernetes has. Readers that know the field refuse it; others skip
+/// it.
 pub(super) fn put_misfit(number: u64, to: &mut Vec<u8>) {
     put_tag(number, Format::Fixed32, to);
     to.extend_from_slice(&[0; 4]);

@@ -1,4 +1,4 @@
-//! All that the server knows about a kind; the kinds themselves are in [`table`].
+//! Properties of a kind that the server needs; the kinds themselves are in [`table`].
 
 mod subresource;
 pub(crate) mod table;
@@ -12,8 +12,8 @@ use crate::schema::{Schema, Types};
 
 pub(super) use table::SERVED;
 
-/// A resource: what the server knows about a kind, and by which a test names its objects. One that a custom resource
-/// definition brings can be named by [`Self::cluster`] or [`Self::namespaced`].
+/// A resource: identifies a kind for tests, and holds what the server knows about it. Use [`Self::cluster`] or
+/// [`Self::namespaced`] for a resource that a custom resource definition adds.
 #[derive(Debug)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a rule of its own")]
 pub struct Resource {
@@ -25,91 +25,87 @@ pub struct Resource {
     pub kind: &'static str,
     /// Plural name in paths, e.g. `nodes`.
     pub plural: &'static str,
-    /// Other names by which `kubectl` knows it, e.g. `no`.
+    /// Short names for `kubectl`, e.g. `no`.
     pub(crate) short_names: &'static [&'static str],
-    /// Whether objects live in namespaces.
     pub(crate) scope: Scope,
-    /// What writes to the main resource do with `status`.
+    /// The effect of writes to the main resource on `status`.
     pub(crate) status: StatusRule,
-    /// Whether `metadata.generation` counts changes outside `metadata` and `status`.
+    /// True if `metadata.generation` counts changes outside `metadata` and `status`.
     pub(crate) generation: bool,
-    /// Whether an update may leave out `metadata.resourceVersion`.
+    /// True if an update may omit `metadata.resourceVersion`.
     pub(crate) unconditional_update: bool,
-    /// Whether an update of an object that is not there creates it.
+    /// True if an update of an object that does not exist creates it.
     pub(crate) create_on_update: bool,
-    /// Selectable fields beside `metadata.name` and `metadata.namespace`: path, value when absent.
+    /// Selectable fields besides `metadata.name` and `metadata.namespace`: path, and value if absent.
     pub(crate) fields: &'static [(&'static str, &'static str)],
-    /// The types of a custom resource that brings them.
+    /// The schema of a custom resource, if it has one.
     pub(crate) types: Option<&'static Types>,
-    /// The resource whose storage this one shows under other field names.
+    /// Another resource that stores the objects of this one under other field names.
     pub(crate) alias: Option<Alias>,
-    /// Fields of the metadata that a write of `/status` leaves alone.
+    /// Metadata fields that a write of `/status` does not change.
     pub(crate) status_keeps: &'static [&'static str],
-    /// What `/scale` shows, where there is one.
+    /// `/scale`, if the kind has it.
     pub(crate) scale: Option<Scale>,
-    /// Subresources that do something, by name.
+    /// Subresources that act on the object, by name.
     pub(crate) actions: &'static [(&'static str, Action)],
-    /// What stands behind it.
+    /// Where the kind is defined.
     pub(crate) source: Source,
-    /// What a delete that does not say so does about dependents.
+    /// Effect of a delete on dependents, if the delete does not specify it.
     pub(crate) dependents: Dependents,
-    /// Whether a delete is answered with the deleted object rather than a `Status`.
+    /// True if a delete answers with the deleted object rather than a `Status`.
     pub(crate) returned_when_deleted: bool,
 }
 
-/// What stands behind a resource.
+/// Where a kind is defined.
 ///
-/// Objects of all but the built-in ones have no Go type: bodies must name their kind, nulls and empty lists
-/// are kept, and there is no strategic merge.
+/// Kinds that are not built in have no Go type: bodies must name their kind, nulls and empty lists are kept, and there
+/// is no strategic merge patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// The API server itself.
+    /// In the API server.
     BuiltIn,
-    /// A custom resource definition that the server stores.
+    /// In a custom resource definition that the server stores.
     Definition,
 }
 
-/// Where objects of a resource live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// In the cluster as a whole.
     Cluster,
-    /// In namespaces.
     Namespaced,
 }
 
-/// What writes to the main resource do with `status`.
+/// The effect of writes to the main resource on `status`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatusRule {
-    /// There is no status subresource: `status` is a field like any other.
+    /// There is no status subresource; `status` is an ordinary field.
     Ordinary,
-    /// A create keeps what it brings, later writes leave it alone.
+    /// A create sets it; later writes do not change it.
     SetByCreate,
-    /// Only the subresource writes it.
+    /// Only the status subresource writes it.
     SubresourceOnly,
 }
 
-/// What a delete that does not say so does about dependents (`DefaultGarbageCollectionPolicy`).
+/// Effect of a delete on dependents, if the delete does not specify it (`DefaultGarbageCollectionPolicy`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Dependents {
     /// They are deleted after the object.
     Deleted,
     /// They stay.
     Orphaned,
-    /// There are none: the garbage collector leaves the kind alone.
+    /// The garbage collector ignores the kind.
     Unsupported,
 }
 
 /// A second view of another resource's objects.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Alias {
-    /// The resource whose form is stored.
+    /// The resource that stores the objects.
     pub(crate) of: &'static Resource,
     /// Top-level fields: stored name, served name.
     pub(crate) renames: &'static [(&'static str, &'static str)],
 }
 
-/// The metadata that clients write.
+/// Metadata fields that clients write.
 pub(super) const USER_METADATA: &[&str] = &["annotations", "finalizers", "labels", "ownerReferences"];
 
 impl Resource {
@@ -155,7 +151,7 @@ impl Resource {
         resource
     }
 
-    /// Whether this is the same resource, in whatever version.
+    /// True if both are the same resource, in any version.
     pub(crate) fn is(&self, other: &Self) -> bool {
         (self.group, self.plural) == (other.group, other.plural)
     }
@@ -169,42 +165,41 @@ impl Resource {
         }
     }
 
-    /// `plural.group`, the name that error messages use.
+    /// `plural.group`, as error messages name the resource.
     pub(crate) fn qualified_plural(&self) -> String {
         qualify(self.plural, self.group)
     }
 
-    /// `Kind.group`, the name that validation messages use.
+    /// `Kind.group`, as validation messages name it.
     pub(crate) fn qualified_kind(&self) -> String {
         qualify(self.kind, self.group)
     }
 
-    /// Whether objects live in namespaces.
+    /// True if objects have a namespace.
     pub fn is_namespaced(&self) -> bool {
         self.scope == Scope::Namespaced
     }
 
-    /// Whether its objects have no Go type.
+    /// True if objects have no Go type.
     pub(crate) fn is_custom(&self) -> bool {
         self.source != Source::BuiltIn
     }
 
-    /// Whether there is a status subresource.
     pub(crate) fn has_status(&self) -> bool {
         self.status != StatusRule::Ordinary
     }
 
-    /// The resource in whose form and place objects are stored.
+    /// The resource in whose form and under whose keys objects are stored.
     pub(super) fn stored(&'static self) -> &'static Self {
         self.alias.map_or(self, |alias| alias.of)
     }
 
-    /// What its objects look like.
+    /// The type of the objects.
     pub(super) fn schema(&self) -> Schema {
         Schema::of(self.types, &self.api_version(), self.kind)
     }
 
-    /// Renames the top-level fields of a stored object to what this resource calls them.
+    /// Renames the top-level fields of a stored object to those of this resource.
     pub(super) fn to_served(&self, object: &mut Value) {
         for (stored, served) in self.renames() {
             rename(object, stored, served);
@@ -223,7 +218,7 @@ impl Resource {
     }
 }
 
-/// `name.group`, and the name alone in the core group.
+/// `name.group`, or `name` in the core group.
 pub(super) fn qualify(name: &str, group: &str) -> String {
     if group.is_empty() {
         name.to_owned()

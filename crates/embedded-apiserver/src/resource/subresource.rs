@@ -1,38 +1,36 @@
-//! What is served below an object: `/status`, `/scale`, and the actions.
+//! Subresources: `/status`, `/scale`, and the actions.
 
 use super::Resource;
 use crate::request::RequestVerb;
 
-/// What a path below a resource stands for.
+/// The target of a path: an object or a subresource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
-    /// The object itself.
     Object,
     /// `/status`.
     Status,
     /// `/scale`.
     Scale(&'static Scale),
-    /// A subresource that does something.
+    /// A subresource that acts on the object.
     Action(Action),
 }
 
-/// Where a kind keeps what its `/scale` shows. Paths are fields joined by dots, e.g. `spec.replicas`.
+/// Where a kind stores the content of its `/scale`. Paths are fields joined by dots, e.g. `spec.replicas`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scale {
-    /// The number that a scale sets.
+    /// Path of the desired number.
     pub(crate) replicas: &'static str,
-    /// The number that there are.
+    /// Path of the current number.
     pub(crate) status_replicas: &'static str,
-    /// What selects the pods.
     pub(crate) selector: Selector,
 }
 
-/// The form in which a kind keeps the selector of its pods, with its path.
+/// Form and path of the selector for the kind's pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Selector {
     /// The kind has none.
     None,
-    /// Text as in a query.
+    /// Text, as in a query.
     Text(&'static str),
     /// A map of labels.
     Labels(&'static str),
@@ -40,17 +38,17 @@ pub(crate) enum Selector {
     Expressions(&'static str),
 }
 
-/// A subresource that does something to its object.
+/// A subresource that acts on its object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Deletes a pod if its disruption budget allows that.
+    /// Deletes a pod if its disruption budget permits.
     Evict,
     /// Assigns a pod to a node.
     Bind,
 }
 
 impl Scale {
-    /// That of the kinds of Kubernetes.
+    /// The paths that Kubernetes' own kinds use.
     pub(super) const fn of_workload(selector: Selector) -> Self {
         Self {
             replicas: "spec.replicas",
@@ -61,7 +59,7 @@ impl Scale {
 }
 
 impl Target {
-    /// Whether the server has an answer to `verb`.
+    /// True if the server supports `verb`.
     pub(crate) fn takes(self, verb: RequestVerb) -> bool {
         match self {
             Self::Object => true,
@@ -73,7 +71,7 @@ impl Target {
 }
 
 impl Resource {
-    /// What the subresource of this name stands for; the empty name is the object itself.
+    /// The target of the subresource with this name; the empty name is the object itself.
     pub(crate) fn target(&'static self, subresource: &str) -> Option<Target> {
         match subresource {
             "" => Some(Target::Object),
@@ -87,7 +85,6 @@ impl Resource {
         }
     }
 
-    /// The names of all subresources.
     pub(crate) fn subresources(&self) -> Vec<&'static str> {
         let status = self.has_status().then_some("status");
         let scale = self.scale.map(|_| "scale");

@@ -1,4 +1,4 @@
-//! The kinds that are served, those of the five controllers among them.
+//! The served kinds, including those of the five controllers.
 
 use super::Dependents::{Orphaned, Unsupported};
 use super::StatusRule::{SetByCreate, SubresourceOnly};
@@ -7,8 +7,8 @@ use super::{Action, Alias, Resource, Scale, Selector, USER_METADATA};
 const DEVICES: &str = "resource.k8s.io";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Declares the resources of a list: name, scope, group, version, kind and plural, and in what they are not as
-/// custom resources without subresources.
+/// Declares a list of resources: name, scope, group, version, kind and plural, then how each differs from a custom
+/// resource without subresources.
 macro_rules! resources {
     (
         $(#[$of_list:meta])* $list:ident:
@@ -30,7 +30,7 @@ macro_rules! resources {
 }
 
 resources! {
-    /// What every server serves.
+    /// The resources of every server.
     SERVED:
     NODES: cluster("", "v1", "Node", "nodes") {
         short_names: &["no"],
@@ -53,7 +53,7 @@ resources! {
             ("reportingComponent", ""), ("type", ""),
         ],
     }
-    // The same objects under other field names.
+    // The same objects with other field names.
     EVENTS: namespaced("events.k8s.io", "v1", "Event", "events") {
         short_names: &["ev"],
         dependents: Unsupported,
@@ -172,7 +172,7 @@ resources! {
 }
 
 resources! {
-    /// What a server serves that [`Server::serve`](crate::Server::serve) says so to: alpha APIs.
+    /// Alpha APIs, which a server serves after [`Server::serve`](crate::Server::serve).
     ALPHA:
     POD_GROUPS: namespaced("scheduling.k8s.io", "v1beta1", "PodGroup", "podgroups") {
         status: SubresourceOnly,

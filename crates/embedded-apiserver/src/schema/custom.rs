@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::{Field, Identity, Kind, Merge, OBJECT_META, Presence, Scalar, Struct, Types};
 
 impl Types {
-    /// The types of a custom resource. `schema` is `spec.versions[].schema.openAPIV3Schema` of its definition;
-    /// metadata is typed whatever it says.
+    /// The types of a custom resource. `schema` is `spec.versions[].schema.openAPIV3Schema` of its definition; metadata
+    /// always has its own type.
     ///
-    /// A `Resource` holds `&'static` types: the caller leaks both, by `Box::leak`.
+    /// A `Resource` holds `&'static` types, so the caller leaks the result with `Box::leak`.
     pub(crate) fn of_custom_resource(schema: &Value) -> Self {
         let mut types = Self::default();
         let declared = types.structure(schema, "");
@@ -20,7 +20,7 @@ impl Types {
         rooted
     }
 
-    /// The struct at `path`, and all below it.
+    /// Converts the struct at `path`; adds the structs below it to the types.
     fn structure(&mut self, schema: &Value, path: &str) -> Struct {
         let mut fields = BTreeMap::new();
         for (name, below) in schema["properties"].as_object().into_iter().flatten() {
@@ -80,7 +80,7 @@ impl Types {
     }
 }
 
-/// A custom resource as a whole: what it declares, and what every object has.
+/// The type of a whole custom resource: the declared fields, and those that every object has.
 pub(super) fn whole_object(mut fields: BTreeMap<String, Field>, others: Option<Kind>) -> Struct {
     let field = |kind, presence| Field {
         kind,

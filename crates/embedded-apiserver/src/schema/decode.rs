@@ -1,7 +1,7 @@
-//! Brings an object into the form in which the Go types of Kubernetes would write it.
+//! Converts an object to the form in which the Go types of Kubernetes would write it.
 //!
-//! Fields that a type does not have go, zero values go or come as the type says, times get their one form.
-//! Custom resources are kept as they are but for unknown fields and nulls.
+//! Drops unknown fields, drops or adds zero values as the type demands, and writes times in canonical form. A custom
+//! resource only loses unknown fields and nulls.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -10,12 +10,12 @@ use super::defaults;
 use super::{Field, Kind, Presence, Scalar, Schema, Struct};
 use crate::object::json_type;
 
-/// A value that its type cannot hold; in the words of Go's decoder.
+/// A value that its type cannot hold, in the words of Go's decoder.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Misfit(String);
 
-/// Decodes `object` in place, defaults included, and drops the fields that its kind does not have.
+/// Decodes `object` in place: sets defaults and drops fields that its kind lacks.
 pub(crate) fn decode(schema: Schema, object: &mut Value) -> Result<(), Misfit> {
     let mut decoder = Decoder {
         sets_defaults: true,
@@ -24,17 +24,17 @@ pub(crate) fn decode(schema: Schema, object: &mut Value) -> Result<(), Misfit> {
     decoder.value(schema, object)
 }
 
-/// Adds to an object what Go always writes.
+/// Adds the fields that Go always writes.
 pub(super) fn complete(schema: Schema, object: &mut Value) {
-    // Nothing can be of the wrong type where nothing was given.
+    // Cannot fail for an object that comes from its own type.
     let _ = Decoder::default().value(schema, object);
 }
 
 #[derive(Default)]
 struct Decoder {
-    /// Where the decoder is, e.g. `spec.containers[0].image`.
+    /// Path of the current value, e.g. `spec.containers[0].image`.
     path: String,
-    /// The struct that is being decoded.
+    /// Name of the current struct.
     within: &'static str,
     sets_defaults: bool,
 }
@@ -84,7 +84,7 @@ impl Decoder {
         }
     }
 
-    /// An item of a list, or the value of a key.
+    /// Decodes an item of a list or a value of a map.
     fn inside(&mut self, schema: Schema, value: &mut Value, which: &str) -> Result<(), Misfit> {
         let end = self.path.len();
         self.path.extend(["[", which, "]"]);
@@ -143,7 +143,7 @@ impl Decoder {
 
     fn scalar(&self, scalar: Scalar, value: &mut Value) -> Result<(), Misfit> {
         let fits = match (scalar, &*value) {
-            // The zero value of a scalar in a list or a map.
+            // A null in a list or a map becomes the scalar's zero value.
             (Scalar::Text | Scalar::Bytes, Value::Null) => {
                 *value = json!("");
                 true
@@ -191,7 +191,7 @@ impl Decoder {
     }
 }
 
-/// The name of a type as Go has it, e.g. `v1.ObjectMeta`.
+/// The name of a type as Go prints it, e.g. `v1.ObjectMeta`.
 fn in_package(name: &str) -> String {
     let mut words = name.rsplit('.');
     let (own, version) = (words.next().unwrap_or_default(), words.next().unwrap_or("v1"));
@@ -201,7 +201,7 @@ fn in_package(name: &str) -> String {
 const QUANTITY: &str =
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
 
-/// What Go writes for a field that is not set; none where it leaves it out.
+/// The value that Go writes for an unset field; `None` if Go omits the field.
 pub(super) fn zero(field: &Field) -> Option<Value> {
     match field.presence {
         Presence::Null => Some(Value::Null),
@@ -217,7 +217,7 @@ pub(super) fn zero(field: &Field) -> Option<Value> {
     }
 }
 
-/// Whether a value is one that Go takes for none.
+/// True if Go treats the value as not set.
 fn is_empty(kind: &Kind, value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -229,10 +229,10 @@ fn is_empty(kind: &Kind, value: &Value) -> bool {
     }
 }
 
-/// RFC 3339 in UTC, in seconds or microseconds; null for the zero time.
+/// RFC 3339 in UTC, with seconds or microseconds; null for the zero time.
 fn canonical_time(text: &str, scalar: Scalar) -> Result<Value, Misfit> {
     const ZERO: &str = "0001-01-01T00:00:00Z";
-    /// Where the fraction of a second starts.
+    /// Offset of the fraction of a second.
     const FRACTION: usize = 19;
     let misfit = |layout: &str, rest: &str, wanted: &str| {
         Misfit(format!(
@@ -261,7 +261,7 @@ fn canonical_time(text: &str, scalar: Scalar) -> Result<Value, Misfit> {
     })
 }
 
-/// Whether text is a quantity: a decimal number and a suffix.
+/// True if `text` is a quantity: a decimal number and a suffix.
 fn is_quantity(text: &str) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let end = unsigned
@@ -282,12 +282,12 @@ const SUFFIXES: [&str; 16] = [
     "", "n", "u", "m", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei",
 ];
 
-/// `NodeSpec` of `core.v1.NodeSpec`.
+/// For `core.v1.NodeSpec`: `NodeSpec`.
 fn last_word(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// `spec.containers.image` of `spec.containers[0].image`.
+/// For `spec.containers[0].image`: `spec.containers.image`.
 fn without_indices(path: &str) -> String {
     let mut inside = false;
     path.chars()

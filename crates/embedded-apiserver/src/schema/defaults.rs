@@ -1,11 +1,11 @@
-//! What the API server fills in where a client says nothing, by the Go type that holds the field.
+//! Default values that the API server sets, by Go type.
 //!
-//! Whoever writes an object owns what is filled in. Not all that it fills in: what a controller reads, and what a pod
-//! is hardly thinkable without.
+//! Defaults belong to the manager of the write. The table is not complete: it has the defaults that a controller reads,
+//! and those that almost every pod relies on.
 
 use serde_json::{Map, Value, json};
 
-/// The value of a field that was not given.
+/// A default value.
 #[derive(Clone, Copy, Debug)]
 enum Given {
     Text(&'static str),
@@ -45,7 +45,7 @@ const DEFAULTS: &[(&str, &str, Given)] = &[
     ),
 ];
 
-/// Sets the defaults of a struct whose own parts have theirs.
+/// Sets the defaults of a struct, after those of its parts.
 pub(super) fn set(of: &str, fields: &mut Map<String, Value>) {
     for (_, field, given) in DEFAULTS.iter().filter(|(name, _, _)| *name == of) {
         let is_unset = fields.get(*field).is_none_or(|value| *value == json!(""));
@@ -87,7 +87,7 @@ fn copy_unless_set(fields: &mut Map<String, Value>, from: &str, to: &str) {
     }
 }
 
-/// Singular and list kind of a custom resource.
+/// Sets the singular name and the list kind of a custom resource.
 fn name_the_rest(names: &mut Map<String, Value>) {
     let Some(kind) = names
         .get("kind")
@@ -101,7 +101,7 @@ fn name_the_rest(names: &mut Map<String, Value>) {
     names.entry("listKind").or_insert_with(|| json!(list));
 }
 
-/// An image without a tag or digest is the latest, which can change.
+/// An image without tag or digest has the tag `latest`, which can change.
 fn set_pull_policy(container: &mut Map<String, Value>) {
     let image = container.get("image").and_then(Value::as_str).unwrap_or_default();
     let last = image.rsplit('/').next().unwrap_or_default();

@@ -1,8 +1,8 @@
-//! The structs of Kubernetes as messages of protobuf.
+//! The structs of Kubernetes as protobuf messages.
 
 use super::{KUBERNETES, Kind};
 
-/// The fields of a message, in the order of their numbers.
+/// A message: its fields, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Message {
     pub(crate) fields: Vec<Numbered>,
@@ -11,21 +11,21 @@ pub(crate) struct Message {
 #[derive(Debug)]
 pub(crate) struct Numbered {
     pub(crate) number: u64,
-    /// Its name in JSON; none where its own fields stand in its place.
+    /// Name in JSON; `None` for an inlined struct.
     pub(crate) name: Option<String>,
     pub(crate) kind: Kind,
-    /// Written only where it is given, and then even when it is empty.
+    /// Written only if set, then even if empty.
     pub(crate) is_pointer: bool,
 }
 
 impl Message {
-    /// The message of a kind; none where it is not known, or known in JSON alone.
+    /// The message of a kind; `None` if the kind is unknown or has no protobuf form.
     pub(crate) fn of_kind(api_version: &str, kind: &str) -> Option<&'static Self> {
         let name = KUBERNETES.message_of.get(&*format!("{api_version} {kind}"))?;
         Self::named(name).filter(|of| !of.fields.is_empty())
     }
 
-    /// A message by its own name, which is that of its Go type.
+    /// The message of a Go type.
     pub(crate) fn named(name: &str) -> Option<&'static Self> {
         KUBERNETES.messages.get(name)
     }

@@ -1,7 +1,7 @@
-//! What objects of a kind look like: which fields there are, how they merge, which are always written.
+//! The types of objects: their fields, how these merge, and which are always written.
 //!
-//! The kinds of Kubernetes come from `kubernetes.txt`, which `cargo xtask schema` writes; custom resources
-//! bring theirs in their definition or have none.
+//! The types of Kubernetes come from `kubernetes.txt`, which `cargo xtask schema` generates; a custom resource brings
+//! its types in its definition, or has none.
 
 mod custom;
 mod decode;
@@ -20,25 +20,25 @@ pub(super) use message::{Message, Numbered};
 static KUBERNETES: LazyLock<Types> = LazyLock::new(|| parse::types(include_str!("kubernetes.txt")));
 static FREE: LazyLock<Types> = LazyLock::new(Types::free);
 static ANY: Kind = Kind::Any;
-/// The struct that every kind has as its `metadata`.
+/// Type of the `metadata` of every kind.
 const OBJECT_META: &str = "meta.v1.ObjectMeta";
 
-/// Types that refer to each other.
+/// A set of types that refer to each other by name.
 #[derive(Debug, Default)]
 pub(crate) struct Types {
     structs: BTreeMap<String, Struct>,
-    /// The type of a whole object, by `apiVersion kind`; custom resources have one, under an empty name.
+    /// The type of a whole object, by `apiVersion kind`; a custom resource has one, under the empty name.
     roots: BTreeMap<String, Kind>,
-    /// The structs in protobuf.
+    /// Protobuf messages, by name of the struct.
     messages: BTreeMap<String, Message>,
-    /// The message of what is stored or sent, by `apiVersion kind`.
+    /// Name of the message by `apiVersion kind`, also for kinds that are only sent.
     message_of: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Default)]
 struct Struct {
     fields: BTreeMap<String, Field>,
-    /// The type of fields that are not declared; none where there are no others.
+    /// The type of undeclared fields; `None` if there are none.
     others: Option<Kind>,
 }
 
@@ -49,16 +49,16 @@ struct Field {
     default: Option<Value>,
 }
 
-/// When a field is written.
+/// Says when a field is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Presence {
-    /// Even when it was not given, as its zero value.
+    /// Always; the zero value if unset.
     Always,
-    /// Even when it was not given, as null.
+    /// Always; null if unset.
     Null,
-    /// When it was given, be it a zero value.
+    /// If set, even to a zero value.
     Given,
-    /// When it is not its zero value.
+    /// If not zero.
     NotZero,
 }
 
@@ -95,10 +95,10 @@ pub(super) enum Scalar {
     MicroTime,
 }
 
-/// What structured-merge-diff calls a number.
+/// structured-merge-diff's name for a number.
 const NUMERIC: &str = "numeric (int or float)";
 
-/// The scalars: what each is called in `kubernetes.txt`, in Go, and by structured-merge-diff.
+/// Names of the scalars: in `kubernetes.txt`, in Go, and in structured-merge-diff.
 const SCALARS: [(Scalar, &str, &str, &str); 10] = [
     (Scalar::Text, "string", "string", "string"),
     (Scalar::Bytes, "bytes", "[]uint8", "string"),
@@ -113,43 +113,43 @@ const SCALARS: [(Scalar, &str, &str, &str); 10] = [
 ];
 
 impl Scalar {
-    /// What Go calls it, and what structured-merge-diff does.
+    /// The names in Go and in structured-merge-diff.
     fn names(self) -> (&'static str, &'static str) {
         let known = SCALARS.iter().find(|(scalar, ..)| *scalar == self);
         known.map_or(("", ""), |(_, _, go, typed)| (go, typed))
     }
 }
 
-/// What tells the items of a list apart, for field ownership.
+/// Identifies the items of a list, for field ownership.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Identity {
-    /// Nothing: the list is owned as a whole.
+    /// Items have no identity; the list is owned as a whole.
     None,
     Value,
     Keys(Vec<String>),
 }
 
-/// What a strategic merge patch does with a list.
+/// How a strategic merge patch treats a list.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Merge {
     Replace,
-    /// It adds the values that are not there yet.
+    /// Adds values that are missing.
     Values,
-    /// It merges items with the same value of this field.
+    /// Merges items with the same value of this field.
     Key(String),
 }
 
-/// How field ownership divides a value.
+/// How field ownership splits a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Parts<'a> {
-    /// Not at all.
+    /// Not split.
     Whole,
     Fields,
     Values,
     Keyed(&'a [String]),
 }
 
-/// The type at one place of an object.
+/// The type at one place in an object.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Schema {
     types: &'static Types,
@@ -157,12 +157,11 @@ pub(super) struct Schema {
 }
 
 impl Types {
-    /// A custom resource without a schema: nothing is known but its metadata.
+    /// A custom resource without a schema: only its metadata has a type.
     fn free() -> Self {
         Self::rooted(custom::whole_object(BTreeMap::new(), Some(Kind::Any)))
     }
 
-    /// The types of one custom resource.
     fn rooted(root: Struct) -> Self {
         let name = String::new();
         Self {
@@ -179,7 +178,7 @@ impl Types {
 }
 
 impl Schema {
-    /// What the objects of a kind look like. `own` is what a custom resource brings.
+    /// The type of a kind's objects; `own` are the types of a custom resource.
     pub(super) fn of(own: Option<&'static Types>, api_version: &str, kind: &str) -> Self {
         own.and_then(|types| types.root(""))
             .or_else(|| KUBERNETES.root(&format!("{api_version} {kind}")))
@@ -187,7 +186,7 @@ impl Schema {
             .unwrap_or_else(Self::any)
     }
 
-    /// Whether it is one of the types of Kubernetes, with their Go rules for what is left out.
+    /// True for a type of Kubernetes; Go's rules for omitted fields apply to it.
     pub(super) fn is_native(self) -> bool {
         std::ptr::eq(self.types, &raw const *KUBERNETES)
     }
@@ -203,21 +202,21 @@ impl Schema {
         *self.kind == Kind::Any
     }
 
-    /// What Go writes for an object that nothing is known of; nothing for a custom resource.
+    /// What Go writes for an empty object; an empty object for a custom resource.
     pub(super) fn zero(self) -> Value {
         let mut object = Value::Object(Map::new());
         self.complete(&mut object);
         object
     }
 
-    /// Adds to an object what Go always writes.
+    /// Adds the fields that Go always writes.
     pub(super) fn complete(self, object: &mut Value) {
         if self.is_native() {
             decode::complete(self, object);
         }
     }
 
-    /// What kind of value is wanted where `value` is another.
+    /// The expected kind of value, if `value` is of another kind.
     pub(super) fn expected(self, value: &Value) -> Option<&'static str> {
         let (fits, expected) = match self.kind {
             Kind::Any => (true, ""),
@@ -237,7 +236,7 @@ impl Schema {
         (!fits).then_some(expected)
     }
 
-    /// A field of a struct or a map; none where there is no such field.
+    /// The type of a field of a struct or map; `None` if the field is unknown.
     pub(super) fn field(self, name: &str) -> Option<Self> {
         let kind = match self.kind {
             Kind::Any => &ANY,
@@ -254,7 +253,7 @@ impl Schema {
         Some(self.at(kind))
     }
 
-    /// The items of a list.
+    /// The type of a list's items.
     pub(super) fn items(self) -> Self {
         match self.kind {
             Kind::List { items, .. } => self.at(items),
@@ -262,7 +261,7 @@ impl Schema {
         }
     }
 
-    /// How field ownership divides `value`.
+    /// How field ownership splits `value`.
     pub(super) fn parts(self, value: &Value) -> Parts<'static> {
         match (self.kind, value) {
             (Kind::Any, Value::Object(_)) => Parts::Fields,
@@ -276,7 +275,7 @@ impl Schema {
         }
     }
 
-    /// Whether a field of an object is declared, as opposed to the key of a map.
+    /// True if a struct declares the field; false for keys of a map.
     pub(super) fn declares(self, name: &str) -> bool {
         match self.kind {
             Kind::Struct { name: of, .. } => self
@@ -287,7 +286,7 @@ impl Schema {
         }
     }
 
-    /// What a strategic merge patch does with the list here.
+    /// How a strategic merge patch treats this list.
     pub(super) fn merge(self) -> &'static Merge {
         match self.kind {
             Kind::List { merge, .. } => merge,
@@ -295,7 +294,7 @@ impl Schema {
         }
     }
 
-    /// The keys of a list item, those that it leaves out with their defaults.
+    /// The key fields of a list item; omitted ones have their defaults.
     pub(super) fn key_of(self, item: &Value, keys: &[String]) -> Map<String, Value> {
         keys.iter()
             .filter_map(|key| {
@@ -322,7 +321,7 @@ impl Schema {
 }
 
 impl Types {
-    /// A struct of these types or, as custom resources have them too, of Kubernetes.
+    /// A struct of these types, or of Kubernetes: custom resources use both.
     fn named(&'static self, name: &str) -> Option<&'static Struct> {
         self.structs.get(name).or_else(|| KUBERNETES.structs.get(name))
     }

@@ -1,4 +1,4 @@
-//! Reads `kubernetes.txt`, by lines:
+//! Reads `kubernetes.txt` line by line:
 //!
 //! ```text
 //! kind v1 Pod core.v1.Pod             the type of a kind; `sent` of one that is never stored
@@ -8,15 +8,15 @@
 //!  4 protocol string ="TCP"           `!` where it is always written; then its default
 //! ```
 //!
-//! Types: scalars by name, structs by name, `[T]` a list, `<T>` a map, `any`; `*T` is written where it is given, be it
-//! zero. A struct or map that is owned as a whole ends in `~`; a list says what tells its items apart, `{}` their
-//! values, `{name}` fields of them, and how a strategic merge patch merges it, `+` by value, `+name` by a field. The
-//! fields of a field called `-` are in JSON those of the struct around it.
+//! Types: scalars by name, structs by name, `[T]` a list, `<T>` a map, `any`; `*T` is written if set, even to zero. A
+//! struct or map that is owned as a whole ends in `~`. A list names the identity of its items, `{}` for their values,
+//! `{name}` for fields of them, and how a strategic merge patch merges it, `+` by value, `+name` by a field. The fields
+//! of a field called `-` belong in JSON to the struct around it.
 
 use super::message::Numbered;
 use super::{Field, Identity, Kind, Merge, Presence, SCALARS, Types};
 
-/// The name of a field that is no field in JSON.
+/// Name of an inlined struct, which is not a field in JSON.
 const INLINE: &str = "-";
 
 pub(super) fn types(text: &str) -> Types {

@@ -1,4 +1,4 @@
-//! Realistic objects in numbers: `node.json` and `pod.json`, with blanks that are different in each.
+//! Realistic objects in large numbers, from the templates `node.json` and `pod.json`.
 
 mod node;
 mod pod;

@@ -1,11 +1,11 @@
-//! A node as a kubelet of a managed cluster reports it.
+//! Nodes as kubelets of a managed cluster report them.
 
 use bytes::Bytes;
 
 use super::template::{Template, address};
 use crate::object::uid;
 
-/// A source of ready nodes, about 5 KB of JSON each.
+/// Renders ready nodes, about 5 KB of JSON each.
 #[derive(Debug)]
 pub(crate) struct Nodes(Template);
 
@@ -14,7 +14,7 @@ impl Nodes {
         Self(Template::parse(include_str!("node.json")))
     }
 
-    /// The stored form of the node `node-<number>`, under `version`.
+    /// The stored form of the node `node-<number>`.
     pub(crate) fn node(&self, number: usize, identity: u64, version: u64, now: &str) -> Bytes {
         self.0.fill(&[
             ("name", format!("node-{number}")),

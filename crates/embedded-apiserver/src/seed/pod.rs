@@ -1,4 +1,4 @@
-//! Pods as a busy cluster has them: two containers, probes, environment, status, managed fields.
+//! Pods of a busy cluster: two containers, probes, environment, status, managed fields.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -8,12 +8,12 @@ use crate::PODS;
 use crate::managed_fields::{self, Part, Writer};
 use crate::object::{remove, uid};
 
-/// How many namespaces the pods are spread over.
+/// Number of namespaces that hold the pods.
 const NAMESPACES: usize = 50;
-/// How many pods belong to one ReplicaSet.
+/// Pods per ReplicaSet.
 const REPLICAS: usize = 20;
 
-/// A source of running pods, about 11 KB of JSON each.
+/// Renders running pods, about 11 KB of JSON each.
 #[derive(Debug)]
 pub(crate) struct Pods {
     form: Template,
@@ -21,7 +21,7 @@ pub(crate) struct Pods {
 }
 
 impl Pods {
-    /// Pods on the nodes `node-1` to `node-<nodes>`; without nodes they are not bound.
+    /// Pods on the nodes `node-1` to `node-<nodes>`; unbound if there are no nodes.
     pub(crate) fn new(nodes: usize) -> Self {
         let whole = serde_json::from_str(include_str!("pod.json")).unwrap_or_default();
         Self {
@@ -30,7 +30,7 @@ impl Pods {
         }
     }
 
-    /// Where the pod of this number, from 1, lives: `(namespace, name)`.
+    /// Namespace and name of the pod with this number, counted from 1.
     pub(crate) fn place(number: usize) -> (String, String) {
         let set = (number - 1) / REPLICAS;
         (
@@ -39,7 +39,7 @@ impl Pods {
         )
     }
 
-    /// The stored form of the pod of this number, under `version`.
+    /// The stored form of the pod with this number.
     pub(crate) fn pod(&self, number: usize, identity: u64, version: u64, now: &str) -> Bytes {
         let (namespace, name) = Self::place(number);
         let set = (number - 1) / REPLICAS;
@@ -60,7 +60,7 @@ impl Pods {
     }
 }
 
-/// A pod as its controller created it and, if it is bound, as a kubelet reports it; with the owners of its fields.
+/// The template: a pod as its controller creates it, with a kubelet's status if it is bound, and with managed fields.
 fn form(whole: &Value, bound: bool) -> Value {
     let writer = |manager| Writer {
         manager,

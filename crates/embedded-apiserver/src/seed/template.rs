@@ -1,17 +1,16 @@
-//! JSON with blanks, filled in by the thousand without a tree in between.
+//! JSON templates, rendered thousands of times without parsing.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::Value;
 
-/// A JSON text with blanks, written `«name»` inside of its strings.
+/// A JSON text with blanks, written `«name»` inside its strings.
 #[derive(Debug)]
 pub(super) struct Template {
-    /// Literal texts and the blanks that follow them; the last has none.
+    /// Literal texts, each with the blank that follows; the last one has no blank.
     parts: Vec<(String, Option<String>)>,
 }
 
 impl Template {
-    /// The template that a JSON text stands for.
     pub(super) fn parse(text: &str) -> Self {
         Self::new(&serde_json::from_str(text).unwrap_or_default())
     }
@@ -30,8 +29,8 @@ impl Template {
         Self { parts }
     }
 
-    /// The text with `values` in its blanks. The values need no escapes in JSON; a blank without a value
-    /// stays empty.
+    /// The text with `values` in its blanks; a blank without a value becomes empty. Values must not need escapes in
+    /// JSON.
     pub(super) fn fill(&self, values: &[(&str, String)]) -> Bytes {
         let value = |blank: &str| {
             let found = values.iter().find(|(name, _)| *name == blank);
@@ -54,7 +53,7 @@ impl Template {
     }
 }
 
-/// The address of this number in a network.
+/// The IPv4 address `number` in `network`.0.0.0/8.
 pub(super) fn address(network: u8, number: usize) -> String {
     format!(
         "{network}.{}.{}.{}",

@@ -1,5 +1,4 @@
-//! Server-side apply as a write: finds or creates the object. Whose fields are whose is told in
-//! `managed_fields/apply.rs`.
+//! Server-side apply as a write: updates or creates the object. `managed_fields/apply.rs` decides about fields.
 
 use serde_json::Value;
 
@@ -12,7 +11,7 @@ use crate::store::Stored;
 use crate::write::{Ownership, Write};
 
 impl Write<'_> {
-    /// Applies an object; says whether that created it.
+    /// Applies an object; true in the result if this created the object.
     pub(super) fn apply(self, patch: Patch) -> Result<(Stored, bool), StatusError> {
         let wanted = patch.content;
         if !wanted.is_object() {
@@ -45,7 +44,7 @@ impl Write<'_> {
             return Err(StatusError::nobody_with_uid(self.resource, self.name, uid));
         }
         self.check_identity(&object)?;
-        // Whoever applies means the object that is to be, whatever its version.
+        // An apply that creates an object ignores its resourceVersion.
         remove(&mut object["metadata"], "resourceVersion");
         Ok((self.add(object, Ownership::Applied)?, true))
     }

@@ -1,4 +1,4 @@
-//! `/binding`: the assignment of a pod to a node, by the rules of `pkg/registry/core/pod/storage/storage.go`.
+//! `/binding`: assigns a pod to a node, by the rules of `pkg/registry/core/pod/storage/storage.go`.
 
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ impl Write<'_> {
         let scheduled = json!({ "type": "PodScheduled", "status": "True" });
         conditions::set(&mut pod, scheduled, self.writer.now);
         self.validate(None, &pod, self.name)?;
-        // Neither the generation nor the owners of fields know of it.
+        // A binding changes neither the generation nor the managed fields.
         self.put(&self.key(), pod);
         Ok(())
     }

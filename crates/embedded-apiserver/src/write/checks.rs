@@ -1,4 +1,4 @@
-//! What makes an object acceptable for a write.
+//! Checks of an object before it is written.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::object::{finalizers, text};
 use crate::write::{Origin, Write};
 
 impl Write<'_> {
-    /// An object of this resource with metadata.
+    /// Checks kind and apiVersion of an object, and adds missing metadata.
     pub(super) fn well_formed(&self, mut object: Value) -> Result<Value, StatusError> {
         if self.resource.is_custom() && self.origin == Origin::Client {
             self.check_custom_kind(&object)?;
@@ -34,7 +34,7 @@ impl Write<'_> {
         Ok(object)
     }
 
-    /// Custom resources must name their kind, which no Go type implies.
+    /// A custom resource must name its kind: no Go type implies it.
     fn check_custom_kind(&self, object: &Value) -> Result<(), StatusError> {
         let (kind, api_version) = (text(object, "kind"), text(object, "apiVersion"));
         let expected = self.resource.api_version();
@@ -64,7 +64,7 @@ impl Write<'_> {
         Ok(())
     }
 
-    /// The object must not name another namespace than its path.
+    /// The object's namespace, if given, must be that of its path.
     pub(super) fn check_namespace(&self, metadata: &Value) -> Result<(), StatusError> {
         let namespace = text(metadata, "namespace");
         if self.resource.is_namespaced() && !namespace.is_empty() && namespace != self.namespace {
@@ -73,7 +73,7 @@ impl Write<'_> {
         Ok(())
     }
 
-    /// An update says in full which object it means: that of its path.
+    /// Name and namespace of an updated object must be those of its path; the name is required.
     pub(super) fn check_identity(&self, object: &Value) -> Result<(), StatusError> {
         let name = text(&object["metadata"], "name");
         if name.is_empty() {
@@ -91,7 +91,7 @@ impl Write<'_> {
         self.check_namespace(&object["metadata"])
     }
 
-    /// An object that is being deleted gets no new finalizers.
+    /// Nothing may add finalizers to an object that is being deleted.
     pub(super) fn check_finalizers(&self, old: &Value, new: &Value) -> Result<(), StatusError> {
         if old["metadata"].get("deletionTimestamp").is_none() {
             return Ok(());
@@ -121,7 +121,7 @@ impl Write<'_> {
     }
 }
 
-/// The body of a request for a subresource may leave out its kind, but not be of another.
+/// The body of a request for a subresource may omit its kind, but must not have another.
 pub(super) fn check_kind(
     body: &Value,
     kind: &str,
@@ -134,7 +134,7 @@ pub(super) fn check_kind(
     if body.is_object() && is_version && (found.is_empty() || found == kind) {
         return Ok(());
     }
-    // Go's packages of internal types are called by the first part of their group.
+    // Go names the package of internal types after the first part of the group.
     let package = match group.split('.').next().unwrap_or_default() {
         "" => "core",
         package => package,
@@ -145,7 +145,7 @@ pub(super) fn check_kind(
     )))
 }
 
-/// The resourceVersion that a write insists on, 0 for none.
+/// The resourceVersion that a write requires; 0 for none.
 pub(super) fn requested_version(metadata: &Value) -> Result<u64, StatusError> {
     let version = text(metadata, "resourceVersion");
     if version.is_empty() {

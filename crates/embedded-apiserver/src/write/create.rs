@@ -1,4 +1,4 @@
-//! From the body of a create to an object in the store.
+//! Creates: from the body of a request to an object in the store.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use crate::object::{remove, suffix, text, uid};
 use crate::resource::StatusRule;
 use crate::store::Stored;
 
-/// Letters of a `generateName` that a generated name keeps: it has 63 with its suffix.
+/// Characters kept from `generateName`; with its suffix, a generated name has 63.
 const GENERATED_PREFIX_LIMIT: usize = 58;
 
 impl Write<'_> {
@@ -28,7 +28,7 @@ impl Write<'_> {
         self.add(object, Ownership::Tracked)
     }
 
-    /// The last steps of a create: from a decoded object to the store.
+    /// The last steps of a create: stores a decoded object.
     pub(crate) fn add(mut self, mut object: Value, ownership: Ownership) -> Result<Stored, StatusError> {
         self.check_namespace(&object["metadata"])?;
         self.check_namespace_exists()?;
@@ -80,7 +80,7 @@ impl Write<'_> {
         Ok(self.put(&key, object))
     }
 
-    /// An update of what is not there: it comes anew, whatever version the client knew.
+    /// Creates an object by an update; ignores the version that the client sent.
     pub(crate) fn create_by_update(self, body: Value) -> Result<Stored, StatusError> {
         let mut body = self.well_formed(body)?;
         self.check_identity(&body)?;
@@ -92,7 +92,7 @@ impl Write<'_> {
         self.create(body)
     }
 
-    /// Whether an update would create the object.
+    /// True if an update would create the object.
     pub(crate) fn update_creates(&self) -> bool {
         self.resource.create_on_update
             && self.part != Part::Status

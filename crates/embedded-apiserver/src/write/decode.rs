@@ -1,4 +1,4 @@
-//! From what a client sent to an object in the form of its kind.
+//! Converts objects that clients sent to the form of their kind.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::schema;
 use crate::write::Write;
 
 impl Write<'_> {
-    /// Decodes the body of a create or an update. Fields that the kind does not have are dropped.
+    /// Decodes the body of a create or update. Drops fields that the kind lacks.
     pub(super) fn decode(&self, object: &mut Value) -> Result<(), StatusError> {
         schema::decode(self.resource.schema(), object).map_err(|misfit| {
             StatusError::bad_request(format!(
@@ -17,7 +17,7 @@ impl Write<'_> {
         })
     }
 
-    /// Decodes what came of a patch.
+    /// Decodes the result of a patch.
     pub(super) fn decode_patched(&self, object: &mut Value) -> Result<(), StatusError> {
         schema::decode(self.resource.schema(), object)
             .map_err(|misfit| StatusError::bad_patch(object, &misfit.to_string()))

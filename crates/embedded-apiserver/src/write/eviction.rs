@@ -1,4 +1,4 @@
-//! `/eviction`: the delete of a pod that asks its disruption budget first, by the rules of
+//! `/eviction`: deletes a pod if its disruption budget permits, by the rules of
 //! `pkg/registry/core/pod/storage/eviction.go`.
 
 use std::collections::BTreeMap;
@@ -17,9 +17,9 @@ use crate::selector::LabelSelector;
 use crate::write::deletion::DeleteOptions;
 use crate::write::{Current, Write, served};
 
-/// Evictions that a disruption controller may have left unconfirmed.
+/// Limit for evictions not yet confirmed by the disruption controller.
 const MAX_DISRUPTED_PODS: usize = 2000;
-/// What a client is asked to wait while the budget is not up to date.
+/// `Retry-After` while the budget is not up to date.
 const BUDGET_WAIT: Duration = Duration::from_secs(10);
 
 const VIOLATION: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
@@ -32,7 +32,7 @@ impl Write<'_> {
         options.dry_run |= self.dry_run;
         let pod = self.current()?;
         let may_ignore_budget = is_over(&pod.object) || text(&pod.object["status"], "phase") == "Pending";
-        // Nothing comes between this look at the pod and its delete: the store is locked.
+        // Nothing can change the pod between this check and its delete: the store is locked.
         if !may_ignore_budget {
             self.ask_budget(&pod)?;
         }
@@ -61,7 +61,7 @@ impl Write<'_> {
         Ok(())
     }
 
-    /// Takes one disruption from the budget of the pod, if it has one and counts.
+    /// Takes one disruption from the pod's budget, if the pod has a budget and counts towards it.
     fn ask_budget(&mut self, pod: &Current) -> Result<(), StatusError> {
         let mut budgets = self.budgets_of(&pod.object);
         let Some(budget) = budgets.pop() else {
@@ -137,7 +137,7 @@ impl Write<'_> {
         Ok(())
     }
 
-    /// Marks the pod as a target of disruption and deletes it.
+    /// Sets the pod's condition `DisruptionTarget`, then deletes the pod.
     fn delete_evicted(mut self, pod: Current, mut options: DeleteOptions) -> Result<(), StatusError> {
         self.check_preconditions(&pod, &options)?;
         if !self.dry_run {
@@ -159,7 +159,7 @@ impl Write<'_> {
     }
 }
 
-/// Whether a pod has ended or is about to.
+/// True if a pod has ended or is being deleted.
 fn is_over(pod: &Value) -> bool {
     matches!(text(&pod["status"], "phase"), "Succeeded" | "Failed")
         || pod["metadata"].get("deletionTimestamp").is_some()
@@ -189,7 +189,7 @@ fn violates_budget(why: &str) -> StatusError {
     StatusError::new(429, "TooManyRequests", VIOLATION).with(details)
 }
 
-/// Upstream names the resource in the singular here.
+/// Upstream uses the singular of the resource here.
 fn forbidden(name: &str, why: &str) -> StatusError {
     let message = format!("poddisruptionbudget.policy \"{name}\" is forbidden: {why}");
     let details = json!({ "name": name, "group": "policy", "kind": "poddisruptionbudget" });

@@ -1,4 +1,4 @@
-//! What a create, an update, a patch and a delete do to an object.
+//! The effects of creates, updates, patches and deletes on objects.
 
 mod apply;
 mod binding;
@@ -23,43 +23,43 @@ use crate::object::remove;
 use crate::resource::Resource;
 use crate::store::{Store, Stored};
 
-/// One write on its way into the store.
+/// A write, with everything that its rules depend on.
 #[derive(Debug)]
 pub(super) struct Write<'a> {
     pub(super) store: &'a mut Store,
     pub(super) resource: &'static Resource,
     pub(super) namespace: &'a str,
-    /// Empty for a create, which takes it from the object.
+    /// Empty for a create, which takes the name from the object.
     pub(super) name: &'a str,
     pub(super) writer: Writer<'a>,
     pub(super) at: Instant,
     pub(super) origin: Origin,
-    /// Which part of the object it may change.
+    /// The part of the object that the write may change.
     pub(super) part: Part,
     pub(super) dry_run: bool,
-    /// Who needs a right of its own for some of what it changes; nobody past the doors.
+    /// The user, if some changes need further permissions; `None` for writes that bypass the transports.
     pub(super) requester: Option<Requester<'a>>,
 }
 
-/// Who asks for a write.
+/// The origin of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// A client, under the rules of the resource.
+    /// A client; all rules of the resource apply.
     Client,
-    /// The test itself, which needs no resourceVersion.
+    /// The test itself; no resourceVersion is needed.
     Test,
 }
 
-/// How the managed fields of an object about to be written come about.
+/// The source of a written object's managed fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ownership {
-    /// From what the write changes.
+    /// Computed from the changes of the write.
     Tracked,
-    /// They are in the object already.
+    /// Already set in the object.
     Applied,
 }
 
-/// What a delete insists on.
+/// Preconditions of a delete.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub(super) struct Preconditions {
@@ -68,7 +68,7 @@ pub(super) struct Preconditions {
     pub(super) version: Option<String>,
 }
 
-/// The field manager of the server's own writes.
+/// Field manager of the server's own writes.
 pub(super) const SERVER_MANAGER: &str = "kube-apiserver";
 
 /// The key of an object in the store.
@@ -90,7 +90,7 @@ pub(super) fn served(resource: &Resource, stored: &Stored) -> Value {
 }
 
 impl<'a> Write<'a> {
-    /// A write of a whole object, under the rules for clients and by nobody who needs a right of its own.
+    /// A write of a whole object under the rules for clients, without checks of further permissions.
     pub(super) fn new(
         store: &'a mut Store,
         resource: &'static Resource,
@@ -115,7 +115,7 @@ impl<'a> Write<'a> {
 }
 
 impl Write<'_> {
-    /// A write of the server's own beside this one, in the same namespace.
+    /// A further write, by the server itself, in the same namespace.
     pub(super) fn servers_own<'b>(
         &'b mut self,
         resource: &'static Resource,
@@ -140,7 +140,6 @@ impl Write<'_> {
         }
     }
 
-    /// The key of the object in the store.
     pub(super) fn key(&self) -> String {
         key(self.resource, self.namespace, self.name)
     }
@@ -173,7 +172,7 @@ impl Write<'_> {
         self.store.put(self.resource, key, object, self.at)
     }
 
-    /// Takes the object out of the store. `last` is its last state, which is returned as stored.
+    /// Removes the object from the store. Returns `last`, its last state, in stored form.
     pub(super) fn remove(&mut self, last: Value) -> Stored {
         let last = self.to_stored(last);
         if self.dry_run {
@@ -193,7 +192,7 @@ impl Write<'_> {
     }
 }
 
-/// An object as it is before a write.
+/// An object before a write.
 #[derive(Debug)]
 pub(super) struct Current {
     pub(super) stored: Stored,

@@ -1,5 +1,5 @@
-//! Namespaces: which there are from the start, and that objects are created in those that exist. They are deleted
-//! like any other object: no controller empties them.
+//! Namespaces: the initial ones, and the rule that objects need an existing one. Namespaces are deleted like any other
+//! object: no controller empties them.
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -10,14 +10,14 @@ use crate::resource::table::NAMESPACES;
 use crate::store::Store;
 use crate::write::{Origin, SERVER_MANAGER, Write};
 
-/// Those that every server starts with.
+/// Namespaces of a new server.
 const INITIAL: &[&str] = &["kube-system", "kube-public", "default", "kube-node-lease"];
-/// The label with the name of the namespace.
+/// Label with the namespace's own name.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
-/// What a namespace says that it waits for until it is empty.
+/// The entry in `spec.finalizers` that holds a namespace until it is empty.
 const CONTENT: &str = "kubernetes";
 
-/// Creates the namespaces that a server starts with, as kube-apiserver does.
+/// Creates the initial namespaces, as kube-apiserver does.
 pub(crate) fn create_initial(store: &mut Store, now: &str, at: Instant) {
     let writer = Writer {
         manager: SERVER_MANAGER,
@@ -29,7 +29,7 @@ pub(crate) fn create_initial(store: &mut Store, now: &str, at: Instant) {
     }
 }
 
-/// Creates a namespace unless there is one of this name.
+/// Creates a namespace unless it exists.
 pub(crate) fn create_missing(
     store: &mut Store,
     name: &str,
@@ -47,13 +47,13 @@ pub(crate) fn create_missing(
     Ok(())
 }
 
-/// What is done to every written namespace before its owners are known: it is labelled with its name.
+/// Labels a namespace with its name. Happens on each write, before fields get owners.
 pub(crate) fn label(namespace: &mut Value) {
     let name = namespace["metadata"]["name"].clone();
     namespace["metadata"]["labels"][NAME_LABEL] = name;
 }
 
-/// What a new namespace gets that nobody owns.
+/// Sets the fields of a new namespace that nobody owns.
 pub(crate) fn activate(namespace: &mut Value) {
     let finalizers = namespace["spec"]["finalizers"].as_array();
     let mut finalizers = finalizers.cloned().unwrap_or_default();
@@ -67,8 +67,7 @@ pub(crate) fn activate(namespace: &mut Value) {
 }
 
 impl Write<'_> {
-    /// Objects are created in namespaces that exist. A test that inserts past the rules gets a missing namespace
-    /// with the object.
+    /// Refuses objects in a namespace that does not exist. For a test's direct writes, creates the namespace instead.
     pub(crate) fn check_namespace_exists(&mut self) -> Result<(), StatusError> {
         let is_there = || self.store.get(&NAMESPACES, self.namespace).is_some();
         match self.origin {

@@ -1,4 +1,4 @@
-//! What the API server sets in a new object of some kinds, whatever a client says. Nobody owns it.
+//! Fields of new objects that kube-apiserver always sets itself; nobody owns them.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::write::namespaces;
 use crate::write::{Origin, Write};
 
 impl Write<'_> {
-    /// Sets status and the like of an object that has its name and uid.
+    /// Sets the initial status and the like of an object that has its name and uid.
     pub(super) fn prepare(&self, object: &mut Value) {
         let has_own_status = self.origin == Origin::Test && object.get("status").is_some_and(is_told);
         if self.resource.status == StatusRule::SubresourceOnly && !has_own_status {
@@ -25,7 +25,7 @@ impl Write<'_> {
     }
 }
 
-/// A group stays until no pod is in it: a controller takes the finalizer away.
+/// Adds the finalizer that keeps a `PodGroup` until no pod is in it; a controller removes the finalizer.
 fn protect(group: &mut Value) {
     const PROTECTION: &str = "scheduling.k8s.io/podgroup-protection";
     if !finalizers(group).iter().any(|finalizer| finalizer == PROTECTION) {
@@ -35,7 +35,7 @@ fn protect(group: &mut Value) {
     }
 }
 
-/// Whether a status has a field that is not empty.
+/// True if any field of the status is not empty.
 fn is_told(status: &Value) -> bool {
     status
         .as_object()
@@ -63,7 +63,7 @@ fn set_first_status(resource: &Resource, object: &mut Value) {
     }
 }
 
-/// A pod is pending until a kubelet runs it, and not to be scheduled while gates hold it.
+/// A new pod is pending, and not to be scheduled while it has scheduling gates.
 fn pod_status(spec: &Value) -> Value {
     let mut status = json!({ "phase": "Pending", "qosClass": "BestEffort" });
     if spec["schedulingGates"]

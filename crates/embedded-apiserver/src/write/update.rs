@@ -1,4 +1,4 @@
-//! What an update and a patch do to an object.
+//! The effects of updates and patches on objects.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use crate::patch::{Patch, PatchKind};
 use crate::resource::table::{NAMESPACES, RESOURCE_CLAIMS};
 use crate::store::Stored;
 
-/// Fields of the metadata that an update cannot change.
+/// Metadata fields that an update cannot change.
 const KEPT: &[&str] = &[
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -41,7 +41,7 @@ impl Write<'_> {
         self.replace(current, object, Ownership::Tracked)
     }
 
-    /// Patches, or creates what is applied; says whether it did the latter.
+    /// Patches an object, or creates it by an apply; true in the result if it was created.
     pub(crate) fn patch(self, patch: Patch) -> Result<(Stored, bool), StatusError> {
         self.check_patch(patch.kind)?;
         if patch.kind == PatchKind::Apply {
@@ -58,7 +58,7 @@ impl Write<'_> {
         Ok((self.replace(current, object, Ownership::Tracked)?, false))
     }
 
-    /// Custom resources have no types to merge strategically by.
+    /// Custom resources have no Go types, which strategic merge patches need.
     pub(crate) fn check_patch(&self, kind: PatchKind) -> Result<(), StatusError> {
         if self.resource.is_custom() && kind == PatchKind::Strategic {
             return Err(StatusError::no_strategic_merge());
@@ -66,7 +66,7 @@ impl Write<'_> {
         Ok(())
     }
 
-    /// Applies a patch to an object of this resource or to its scale.
+    /// Applies a patch to an object.
     pub(crate) fn apply_patch(
         &self,
         kind: PatchKind,
@@ -86,7 +86,7 @@ impl Write<'_> {
         Ok(())
     }
 
-    /// The last steps of an update and a patch: from the whole new object, decoded, to the store.
+    /// The last steps of an update or patch: stores the whole new object, decoded.
     pub(crate) fn replace(
         mut self,
         current: Current,
@@ -102,7 +102,7 @@ impl Write<'_> {
             return Err(StatusError::modified(self.resource, self.name));
         }
         let uid = text(&new["metadata"], "uid");
-        // The status of a custom resource is taken out before anything looks at the rest.
+        // kube-apiserver takes the status out of a custom resource before it looks at the rest.
         let is_looked_at = self.part != Part::Status || !self.resource.is_custom();
         if !uid.is_empty() && uid != text(&old["metadata"], "uid") && is_looked_at {
             let cause = Cause::invalid("metadata.uid", &format!("\"{uid}\""), "field is immutable");
@@ -168,8 +168,7 @@ impl Write<'_> {
         }
     }
 
-    /// Whether `metadata.generation` counts what a write changed. Without a subresource of its own `status` is
-    /// a field like any other.
+    /// True if `metadata.generation` counts the change. Without a status subresource, `status` is an ordinary field.
     fn counts_as_change(&self, old: &Value, new: &Value) -> bool {
         let uncounted: &[&str] = if self.resource.has_status() {
             &["metadata", "status"]

@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Authentication and RBAC.
 
 use embedded_apiserver::User;
 use http::{Request, header};
@@ -35,7 +35,7 @@ crate::scenarios![
     everybody_who_is_known_may_ask_what_they_may,
 ];
 
-/// Metadata with a label by which it is swept away.
+/// Metadata with the label by which the cleanup finds the object.
 fn labelled(name: &str) -> Value {
     json!({ "name": name, "labels": { "scenario": "access" } })
 }
@@ -65,7 +65,7 @@ async fn create_role(ground: &Ground, collection: &str, name: &str, rules: Value
     create(&ground.admin, collection, object).await;
 }
 
-/// Fails unless each of these is answered so.
+/// Fails unless each URI is answered with its code.
 async fn codes(client: &Client, expected: &[(&str, u16)]) {
     for (uri, code) in expected {
         assert_eq!(get(client, uri).await.code, *code, "{uri}");
@@ -77,12 +77,12 @@ pub(crate) async fn grant_everywhere(ground: &Ground, name: &str, rules: Value) 
     bind(ground, CLUSTER_ROLE_BINDINGS, name, "ClusterRole", &alice()).await;
 }
 
-/// Asks until the answer has this code: permissions take effect when the authorizer has seen them.
+/// Repeats a get until its answer has this code: the authorizer needs a moment to see new permissions.
 async fn becomes(client: &Client, uri: &str, code: u16) {
     repeated(uri, || get(client, uri), |answer| answer.code == code).await;
 }
 
-/// Sends a request: its method and path.
+/// Sends `request`, a method and a path.
 async fn ask(client: &Client, request: &str) -> Answer {
     let (method, uri) = request.split_once(' ').unwrap();
     let request = Request::builder()
@@ -244,7 +244,7 @@ async fn a_name_limits_a_right(ground: Ground) {
     )
     .await;
     let created = post(&ground.alice, NODES, named("mine")).await;
-    assert_eq!(created.code, 403, "a create names nobody yet");
+    assert_eq!(created.code, 403, "a create has no name in its path");
 }
 
 async fn a_subresource_is_a_right_of_its_own(ground: Ground) {
@@ -265,7 +265,7 @@ async fn a_subresource_of_everything_can_be_granted(ground: Ground) {
 async fn a_star_stands_for_everything(ground: Ground) {
     grant_everywhere(&ground, "all", json!([resources("*", &["*"], &["*"])])).await;
     becomes(&ground.alice, NODES, 200).await;
-    // But not for paths.
+    // Rules for resources do not cover other paths.
     codes(
         &ground.alice,
         &[(LEASES, 200), ("/api/v1/nodes/n/status", 404), ("/nope", 403)],

@@ -23,7 +23,7 @@ crate::scenarios![
     a_dry_run_of_an_apply_changes_nothing,
 ];
 
-/// Applies `object` to the config map `name` as `manager`.
+/// Applies the data of the config map `name` as `manager`.
 pub(crate) async fn apply(client: &Client, name: &str, manager: &str, data: Value) -> Answer {
     apply_with(client, name, &format!("fieldManager={manager}"), data).await
 }
@@ -140,7 +140,7 @@ async fn several_managers_may_want_the_same(client: Client) {
     let first = apply(&client, "same", "m1", json!({ "a": "b" })).await.body;
     let second = apply(&client, "same", "m2", json!({ "a": "b" })).await.body;
     assert!(version(&second) > version(&first));
-    // Who changed nothing has no time.
+    // A manager that changed nothing has no time.
     let entry = |manager: &str| {
         let mut entry = json!({
             "manager": manager,
@@ -239,7 +239,7 @@ async fn an_apply_after_an_update_shares_what_is_the_same(client: Client) {
             ["scenario", "Update", { "f:data": { ".": {}, "f:a": {}, "f:b": {} } }],
         ])
     );
-    // The creator still wants it.
+    // The creator still owns the field.
     let uri = format!("{CONFIG_MAPS}/after?fieldManager=m1");
     let less = patch(&client, &uri, APPLY, config("after", &Value::Null)).await;
     less.shows(json!({ "data": { "a": "1", "b": "1" } }));

@@ -1,4 +1,4 @@
-//! Server-side apply to lists, to sets and to subresources, and the managed fields that it leaves.
+//! Server-side apply to lists, sets and subresources, and the resulting managed fields.
 
 use kube::Client;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ crate::scenarios![
     an_untracked_object_stays_untracked_by_updates,
 ];
 
-/// Applies to a deployment of the containers given.
+/// Applies these containers of a deployment.
 async fn apply_containers(client: &Client, manager: &str, containers: Value) -> Answer {
     let mut object = workload("lists", &json!({ "spec": { "containers": containers } }));
     object["apiVersion"] = json!("apps/v1");
@@ -91,7 +91,7 @@ async fn items_with_two_keys_are_told_apart_by_both(client: Client) {
     }));
 }
 
-/// Applies finalizers to the config map `sets`.
+/// Applies the finalizers of the config map `sets`.
 async fn apply_finalizers(client: &Client, manager: &str, finalizers: &[&str]) -> Value {
     let object = config(
         "sets",

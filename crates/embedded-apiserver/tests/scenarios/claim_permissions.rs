@@ -1,4 +1,4 @@
-//! The right to bind claims of resources.
+//! The permission to allocate and reserve `ResourceClaims`.
 
 use embedded_apiserver::User;
 use kube::Client;
@@ -11,7 +11,7 @@ use crate::twin::{Ground, ground_of, repeated};
 
 crate::scenarios![whoever_binds_claims_has_a_right_of_its_own];
 
-/// Reserves the claim `bound` as alice until the right that was given last counts: the answer is of this code.
+/// Reserves the claim `bound` as alice until the answer has this code: new permissions take a moment.
 async fn bind_until(alice: &Client, reserved: Value, code: u16) -> Answer {
     let wanted = json!({ "reservedFor": [reserved] });
     let bind = || try_status(alice, "bound", wanted.clone());
@@ -46,11 +46,11 @@ async fn whoever_binds_claims_has_a_right_of_its_own(ground: Ground) {
         put(&ground.alice, status_of("bound"), object).await
     };
     is_refused(&put_fewer(object.clone()).await, "update");
-    // What changes nothing of it needs no more than the right to the status.
+    // A write that changes neither needs only the permission for the status.
     let nothing = strategic(&ground.alice, status_of("bound"), status(json!({}))).await;
     assert_eq!(nothing, object);
 
-    // A right in the namespace is not enough.
+    // The permission must be cluster-wide.
     let rules = json!([resources(GROUP, &["resourceclaims/binding"], &["patch"])]);
     create(
         &ground.admin,

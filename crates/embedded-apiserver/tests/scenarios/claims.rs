@@ -1,4 +1,4 @@
-//! Claims of resources: what may be written of their status.
+//! `ResourceClaims`: writes of their status.
 
 use http::header;
 use kube::Client;
@@ -53,12 +53,12 @@ pub(crate) fn status(status: impl Into<Value>) -> Value {
     json!({ "status": status.into() })
 }
 
-/// A write of the status that ends the allocation, and all reservations with it.
+/// A status that removes the allocation and all reservations.
 fn deallocation() -> Value {
     status(json!({ "allocation": null, "reservedFor": null }))
 }
 
-/// A claim that is allocated, protected and reserved for `pods`.
+/// Creates a claim that is allocated, has the finalizer, and is reserved for `pods`.
 pub(crate) async fn allocated(client: &Client, name: &str, pods: &[Value]) -> Value {
     let mut object = claim(name);
     object["metadata"]["finalizers"] = json!([FINALIZER]);
@@ -71,7 +71,7 @@ pub(crate) async fn try_status(client: &Client, name: &str, wanted: Value) -> An
     patch(client, status_of(name), STRATEGIC, status(wanted)).await
 }
 
-/// Fails unless a claim is refused for one reason.
+/// Fails unless a claim is refused for this one reason.
 #[track_caller]
 pub(crate) fn is_invalid(answer: &Answer, name: &str, field: &str, reason: &str, why: &str) {
     answer.blames(&[(field, reason)]);
@@ -85,7 +85,7 @@ async fn a_new_claim_is_neither_allocated_nor_reserved(client: Client) {
     object["status"] = json!({ "allocation": allocation, "reservedFor": [pod("p", "1")] });
     let created = create(&client, CLAIMS, object).await;
     created.shows(json!({ "status": {}, "metadata.finalizers": null }));
-    // Nor does a write that is not of the status reserve it.
+    // A write of the main resource does not reserve it either.
     let uri = format!("{CLAIMS}/new");
     let written = merge(&client, uri, status(json!({ "allocation": allocation }))).await;
     assert_eq!(written, created);
@@ -108,7 +108,7 @@ async fn a_claim_may_bring_a_name_beside_a_prefix(client: Client) {
 
 async fn reservations_are_told_apart_by_uid(client: Client) {
     allocated(&client, "shared", &[pod("a", "1")]).await;
-    // The newest stands first.
+    // The newest reservation comes first.
     for (entry, reserved) in [
         (pod("b", "2"), json!([pod("b", "2"), pod("a", "1")])),
         (pod("b", "2"), json!([pod("b", "2"), pod("a", "1")])),
@@ -168,7 +168,7 @@ async fn reservations_are_complete_and_not_too_many(client: Client) {
         ("status.reservedFor[0].name", "Required"),
         ("status.reservedFor[0].uid", "Required"),
     ]);
-    // A full claim takes nobody more by a patch either.
+    // A patch cannot add a reservation to a full claim either.
     assert_eq!(reserve(many(256)).await.code, 200);
     let refused = try_status(&client, "full", json!({ "reservedFor": [pod("p", "more")] })).await;
     refused.blames(&[("status.reservedFor", "TooMany")]);
@@ -279,7 +279,7 @@ async fn a_finalizer_holds_a_claim_until_it_is_taken_away(client: Client) {
         let uid = &object["metadata"]["uid"];
         json!({ "metadata": { "uid": uid, "resourceVersion": version, "finalizers": [] } })
     };
-    // The merge patch replaces the list, the strategic one merges it.
+    // The merge patch would replace the list; the strategic merge patch merges it.
     let stale = patch(&client, &uri, MERGE, let_go(&json!("1"))).await;
     stale.is(409, "Conflict");
     let kept = strategic(&client, &uri, let_go(&object["metadata"]["resourceVersion"])).await;
@@ -287,7 +287,7 @@ async fn a_finalizer_holds_a_claim_until_it_is_taken_away(client: Client) {
     let one = json!({ "metadata": { "$deleteFromPrimitiveList/finalizers": [FINALIZER] } });
     let released = strategic(&client, &uri, one).await;
     assert_eq!(released["metadata"].get("finalizers"), None);
-    // Without a deletion it stays, even if it is still allocated.
+    // The claim is not being deleted, so it stays, even though it is allocated.
     assert_eq!(read(&client, &uri).await, released);
 }
 

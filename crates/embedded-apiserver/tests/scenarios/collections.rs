@@ -1,4 +1,4 @@
-//! Collections that are deleted as a whole.
+//! Deletion of collections.
 
 use kube::Client;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ async fn a_collection_is_deleted_by_selector(client: Client) {
     let other = config_map(&client, "col-3", json!({ "labels": { "group": "other" } })).await;
     let before = read(&client, &collection).await;
     let answer = delete(&client, &collection, Value::Null).await;
-    // It shows what there was.
+    // The answer shows the deleted objects.
     answer.shows(json!({
         "code": 200,
         "kind": "ConfigMapList",
@@ -126,6 +126,6 @@ async fn a_collection_is_answered_as_metadata_to_who_asks_for_it(client: Client)
     assert!(waiting["metadata"]["deletionTimestamp"].is_string());
     release(&client, &uri).await;
     config_map(&client, "partial", json!({})).await;
-    // A Status has no metadata of its own to show instead.
+    // A Status has no metadata to show instead.
     assert_eq!(ask(&uri, METADATA).await["kind"], "Status");
 }

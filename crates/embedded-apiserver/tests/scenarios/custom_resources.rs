@@ -1,4 +1,4 @@
-//! Custom resource definitions and the objects that they make possible.
+//! Custom resource definitions, and the objects of the kinds that they define.
 
 use kube::Client;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ pub(crate) const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widget
 pub(crate) const OLD_WIDGETS: &str = "/apis/example.com/v1beta1/namespaces/default/widgets";
 const GADGETS: &str = "/apis/example.com/v1/gadgets";
 
-/// A version of a definition that takes any fields.
+/// A version of a definition without a schema for its fields.
 fn any_fields(name: &str, subresources: &Value) -> Value {
     json!({
         "name": name,
@@ -47,7 +47,7 @@ fn definition(plural: &str, kind: &str, scope: &str, versions: &[Value]) -> Valu
     })
 }
 
-/// Waits until `uri` is answered as `wanted`.
+/// Repeats a get of `uri` until the answer is as `wanted`.
 async fn until(client: &Client, uri: &str, wanted: impl Fn(&Answer) -> bool) -> Answer {
     repeated(uri, || get(client, uri), wanted).await
 }
@@ -65,7 +65,7 @@ async fn is_gone_in_a_while(client: &Client, uri: &str) {
     until(client, uri, |answer| answer.code == 404).await;
 }
 
-/// Defines a kind unless an earlier scenario did, and waits until `collection` is served.
+/// Defines a kind unless an earlier scenario has, and waits until `collection` is served.
 async fn define(client: &Client, collection: &str, definition: Value) {
     let name = definition["metadata"]["name"].as_str().unwrap().to_owned();
     let answer = post(client, DEFINITIONS, definition).await;
@@ -74,7 +74,8 @@ async fn define(client: &Client, collection: &str, definition: Value) {
     is_served(client, collection).await;
 }
 
-/// Widgets: namespaced, with `/status` and `/scale` in v1, with neither in v1beta1. They stay for all scenarios.
+/// Defines Widgets: namespaced, with `/status` and `/scale` in v1, without them in v1beta1. The definition stays for
+/// all scenarios.
 pub(crate) async fn define_widgets(client: &Client) {
     let subresources = json!({
         "status": {},
@@ -286,7 +287,7 @@ async fn a_change_of_the_definition_takes_effect(client: Client) {
     assert_eq!(changed["metadata"]["generation"], 2);
     is_gone_in_a_while(&client, &format!("{uri}/status")).await;
     is_gone_in_a_while(&client, old).await;
-    // The real server takes its storage away after its paths: until then a status is dropped from writes to the object.
+    // The real server updates its storage after its paths; until then, writes to the object lose their status.
     let store = || patch(&client, &uri, MERGE, status.clone());
     let patched = repeated(&uri, store, |answer| answer.body.get("status").is_some()).await;
     patched.shows(json!({ "status": { "ok": true }, "metadata.generation": 2 }));

@@ -1,4 +1,4 @@
-//! Status and scale of custom resources.
+//! `/status` and `/scale` of custom resources.
 
 use kube::Client;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ async fn the_generation_counts_all_but_metadata_and_a_separate_status(client: Cl
         &uri, json!({ "spec": { "replicas": 3 } }) => 2;
         &uri, json!({ "other": true }) => 3;
         &status, json!({ "status": { "replicas": 1 } }) => 3;
-        // Without a status subresource, as in this version, the status is a field like any other.
+        // This version has no status subresource, so the status is an ordinary field.
         &old, json!({ "status": { "replicas": 2 } }) => 4;
     } {
         assert_eq!(

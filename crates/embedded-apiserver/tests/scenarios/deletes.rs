@@ -1,4 +1,4 @@
-//! How objects end: options, grace periods, finalizers, dependents.
+//! Deletes: options, grace periods, finalizers, dependents.
 
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
@@ -51,21 +51,21 @@ async fn set_phase(client: &Client, pod: &str, phase: &str) {
     merge(client, format!("{pod}/status"), patch).await;
 }
 
-/// Deletes with this grace period.
+/// Deletes an object with this grace period.
 pub(crate) async fn delete_in(client: &Client, uri: &str, seconds: i64) -> Value {
     let deleted = delete(client, uri, json!({ "gracePeriodSeconds": seconds })).await;
     assert_eq!(deleted.code, 200, "{deleted:?}");
     deleted.body
 }
 
-/// Deletes with this thought of the dependents.
+/// Deletes an object with this propagation policy.
 async fn delete_by(client: &Client, uri: &str, policy: &str) -> Value {
     let deleted = delete(client, uri, json!({ "propagationPolicy": policy })).await;
     assert_eq!(deleted.code, 200, "{deleted:?}");
     deleted.body
 }
 
-/// Grace period and the time from which it counts.
+/// The grace period, and the time from which it counts.
 pub(crate) fn grace(object: &Value) -> (i64, Timestamp) {
     let seconds = object["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap();
     let end: Timestamp = object["metadata"]["deletionTimestamp"]
@@ -220,7 +220,7 @@ async fn a_kind_without_grace_ignores_the_period(client: Client) {
 async fn a_foreground_delete_leaves_a_finalizer(client: Client) {
     let uri = config_map(&client, "foreground", json!({})).await;
     let waiting = delete_by(&client, &uri, "Foreground").await;
-    // What the server adds belongs to no client.
+    // The finalizer that the server added has no owner.
     waiting.shows(json!({
         "kind": "ConfigMap",
         "metadata.finalizers": ["foregroundDeletion"],
@@ -260,7 +260,7 @@ async fn a_later_delete_changes_its_mind_about_dependents(client: Client) {
     assert_eq!(delete_by(&client, &uri, "Background").await["status"], "Success");
     assert_eq!(watch.line().await, "MODIFIED mind");
     watch.tells("MODIFIED", &orphaning).await;
-    // Its last state is the one before.
+    // The event shows the state before the last delete.
     let gone = watch.event().await;
     gone.shows(json!({ "type": "DELETED", "object.metadata.finalizers": ["orphan"] }));
 }

@@ -1,4 +1,4 @@
-//! What is served, in which version, and whether all is well.
+//! Discovery, the version, and health.
 
 use kube::Client;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ async fn entry(client: &Client, path: &str, name: &str) -> Value {
     entry
 }
 
-/// An entry as it has to be.
+/// The expected entry of a resource.
 fn resource(name: &str, kind: &str, namespaced: bool, short: &[&str], verbs: &[&str]) -> Value {
     let singular = if name.contains('/') {
         String::new()

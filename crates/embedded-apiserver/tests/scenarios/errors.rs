@@ -1,4 +1,4 @@
-//! Requests that lead nowhere, and bodies that mean nothing.
+//! Requests for unknown paths, and invalid bodies.
 
 use http::{HeaderMap, Request, header};
 use kube::Client;
@@ -29,7 +29,7 @@ const OTHER_NAME: &str = "the name of the object (other) does not match the name
 const OTHER_NAMESPACE: &str =
     "the namespace of the provided object does not match the namespace sent on the request";
 
-/// Sends a body that need not be what its media type says.
+/// Sends a body that need not fit its media type.
 async fn send_as(client: &Client, method: &str, uri: &str, media: &str, body: &str) -> Answer {
     let request = Request::builder()
         .method(method)
@@ -149,7 +149,7 @@ async fn a_body_in_an_unknown_format_is_refused(client: Client) {
     }
     is_gone(&client, format!("{NODES}/n")).await;
     assert_eq!(post_as(&format!("{JSON}; charset=utf-8"), "one").await.code, 201);
-    // Without a type it is JSON.
+    // A body without a media type is read as JSON.
     assert_eq!(post_as("", "two").await.code, 201);
     for media in ["", JSON, "text/plain"] {
         let refused = send_as(&client, "PATCH", &format!("{NODES}/one"), media, "{}").await;
@@ -170,7 +170,7 @@ async fn a_body_that_is_no_object_is_refused(client: Client) {
             );
         }
     }
-    // Nothing is an object without a name.
+    // `null` is an object without a name.
     let nothing = send_as(&client, "POST", LEASES, JSON, "null").await;
     let why = "metadata.name: Required value: name or generateName is required";
     nothing.says(422, &format!("Lease.coordination.k8s.io \"\" is invalid: {why}"));
@@ -190,7 +190,7 @@ async fn a_body_of_another_kind_is_refused(client: Client) {
         refused.begins(400, &start);
     }
     is_gone(&client, format!("{NODES}/n")).await;
-    // What is left out is what the path says.
+    // Kind and apiVersion default to those of the path.
     for body in [
         json!({ "metadata": { "name": "one" }, "kind": "Node" }),
         json!({ "metadata": { "name": "two" }, "apiVersion": "v1" }),

@@ -1,4 +1,4 @@
-//! `/eviction`: deletes that ask the disruption budget.
+//! `/eviction`: deletes that a disruption budget must permit.
 
 use kube::Client;
 use serde_json::{Value, json};
@@ -28,8 +28,8 @@ crate::scenarios![
 
 const VIOLATION: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
-/// A pod of the application `name`, with a grace period of zero and a finalizer, so that it stays to be looked
-/// at, in `phase` and ready or not.
+/// A pod of the application `name` in this phase, ready or not. It has grace period 0 and a finalizer, so that it
+/// remains visible after its eviction.
 async fn pod(client: &Client, name: &str, phase: &str, ready: &str) -> Value {
     let pod = json!({
         "metadata": { "name": name, "labels": { "app": name }, "finalizers": ["x/y"] },
@@ -45,7 +45,7 @@ async fn pod(client: &Client, name: &str, phase: &str, ready: &str) -> Value {
     .await
 }
 
-/// A budget for the application `app` whose controller has seen it.
+/// A budget for the application `app`, with an up-to-date status.
 async fn budget(client: &Client, name: &str, app: &str, allowed: i64) -> Value {
     let budget = json!({
         "metadata": { "name": name },
@@ -79,7 +79,7 @@ async fn evict(client: &Client, name: &str) -> Answer {
     post(client, format!("{PODS}/{name}/eviction"), eviction(name)).await
 }
 
-/// An eviction whose delete has these options.
+/// An eviction with these delete options.
 fn eviction_with(name: &str, options: Value) -> Value {
     let mut eviction = eviction(name);
     eviction["deleteOptions"] = options;
@@ -93,7 +93,7 @@ pub(crate) fn is_done(answer: &Answer) {
     assert_eq!((answer.code, &answer.body), (201, &success));
 }
 
-/// Fails unless the budget allows no eviction, and says why.
+/// Fails unless the budget refuses the eviction with this reason.
 #[track_caller]
 fn is_refused(answer: &Answer, why: &str) {
     let details = json!({ "causes": [{ "reason": "DisruptionBudget", "message": why }] });
@@ -209,7 +209,7 @@ async fn an_eviction_takes_one_disruption_from_the_budget(client: Client) {
     assert!(after["status"]["disruptedPods"]["taken"].is_string());
     let owner = fields_of(after, "kube-apiserver");
     owner.shows(json!({ "operation": "Update", "subresource": "status" }));
-    // A second eviction of the same pod, which is being deleted, takes nothing.
+    // Evicting the same pod again, while it is being deleted, uses no disruption.
     is_done(&evict(&client, "taken").await);
     assert_eq!(read(&client, format!("{PDBS}/b")).await, *after);
     release(&client, "taken").await;
@@ -246,7 +246,7 @@ async fn a_pod_with_two_budgets_is_not_evicted(client: Client) {
 async fn a_budget_for_other_pods_does_not_count(client: Client) {
     pod(&client, "other", "Running", "True").await;
     budget(&client, "b1", "someone-else", 0).await;
-    // No selector selects nothing, an empty one everything.
+    // A budget without a selector selects no pods; an empty selector selects all.
     let budget = json!({ "metadata": { "name": "b2" }, "spec": { "minAvailable": 1 } });
     create(&client, PDBS, budget).await;
     is_done(&evict(&client, "other").await);

@@ -1,4 +1,4 @@
-//! What can be made to go wrong.
+//! Faults that a test can inject.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(crate) fn is_annotated(server: &Server) -> bool {
     server.get(&NODES_RESOURCE, "", "node-1").unwrap()["metadata"]["annotations"]["a"] == "b"
 }
 
-/// Whether a patch of the node has no answer.
+/// True if the connection breaks during a patch of the node.
 pub(crate) async fn breaks(api: &Api<Node>) -> bool {
     matches!(annotate(api).await, Err(kube::Error::Service(_)))
 }
@@ -111,7 +111,7 @@ async fn a_delayed_request_takes_effect_late() {
     assert_eq!(start.elapsed(), five);
 }
 
-/// The codes of `count` reads of the node.
+/// The codes of `count` gets of the node.
 async fn codes(server: &Server, count: usize) -> Vec<u16> {
     let mut codes = Vec::new();
     for _ in 0..count {

@@ -1,4 +1,4 @@
-//! Requests and answers as they are on the wire.
+//! Raw requests and answers.
 
 use http::{HeaderMap, Request, header};
 use http_body_util::BodyExt;
@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 pub(crate) use crate::watch::{Next, Watch};
 
-/// Who scenarios say they are; their field manager is `scenario`.
+/// `User-Agent` of scenarios; their field manager is `scenario`.
 pub(crate) const AGENT: &str = "scenario/1.0";
 
 pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 pub(crate) const JSON: &str = "application/json";
 pub(crate) const JSON_PATCH: &str = "application/json-patch+json";
 pub(crate) const MERGE: &str = "application/merge-patch+json";
-/// What a client sends that prefers protobuf and takes JSON.
+/// `Accept` of a client that prefers protobuf and accepts JSON.
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf,application/json";
 pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
@@ -46,7 +46,7 @@ pub(crate) const STATEFUL_SETS: &str = "/apis/apps/v1/namespaces/default/statefu
 pub(crate) const NO_SUCH_RESOURCE: &str = "the server could not find the requested resource";
 pub(crate) const NO_SUCH_METHOD: &str = "the server does not allow this method on the requested resource";
 
-/// An answer in full; `body` is text where it is not JSON.
+/// An answer; `body` is a string if it is not JSON.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -55,34 +55,34 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Fails unless it has this code and this message.
+    /// Fails unless the answer has this code and message.
     #[track_caller]
     pub(crate) fn says(&self, code: u16, message: &str) {
         let said = self.body["message"].as_str().unwrap_or_default();
         assert_eq!((self.code, said), (code, message));
     }
 
-    /// Fails unless it has this code and this reason.
+    /// Fails unless the answer has this code and reason.
     #[track_caller]
     pub(crate) fn is(&self, code: u16, reason: &str) {
         let given = self.body["reason"].as_str().unwrap_or_default();
         assert_eq!((self.code, given), (code, reason), "{self:?}");
     }
 
-    /// Fails unless it has this code and a message that starts so.
+    /// Fails unless the answer has this code, and a message that starts with `start`.
     #[track_caller]
     pub(crate) fn begins(&self, code: u16, start: &str) {
         let said = self.body["message"].as_str().unwrap_or_default();
         assert!(self.code == code && said.starts_with(start), "{self:?}");
     }
 
-    /// Fails unless these fields are refused, for these reasons (without the `FieldValue` that they begin with).
+    /// Fails unless exactly these fields are refused, for these reasons (without the prefix `FieldValue`).
     #[track_caller]
     pub(crate) fn blames(&self, expected: &[(&str, &str)]) {
         assert_eq!(self.causes(), expected, "{self:?}");
     }
 
-    /// The fields that are refused, with the reasons. The real server judges the uid twice, and says so.
+    /// The refused fields and their reasons, without the second error about the uid from the real server.
     #[track_caller]
     pub(crate) fn causes(&self) -> Vec<(&str, &str)> {
         self.is(422, "Invalid");
@@ -92,8 +92,8 @@ impl Answer {
         causes
     }
 
-    /// Fails unless it is a `Status` of this code, reason (empty for none), message and details (null for none), and
-    /// says nothing else.
+    /// Fails unless the answer is a `Status` with exactly this code, reason (empty for none), message and details (null
+    /// for none).
     #[track_caller]
     pub(crate) fn refuses(&self, code: u16, reason: &str, message: &str, details: &Value) {
         let mut status = json!({
@@ -117,10 +117,10 @@ fn named_cause(cause: &Value) -> (&str, &str) {
     )
 }
 
-/// What a test expects of a part of something.
+/// Expectations for a part of an object or answer.
 pub(crate) trait Shows {
-    /// Fails unless it has what `expected` says: fields by their paths in dots, null for one that is not there. Of an
-    /// answer `code` is that of HTTP.
+    /// Fails unless the fields in `expected` have these values. Keys are paths joined by dots; null means absent;
+    /// `code` is the HTTP code of an answer.
     fn shows(&self, expected: Value);
 }
 
@@ -185,7 +185,7 @@ pub(crate) async fn patch(client: &Client, uri: impl AsRef<str>, content_type: &
     patch_text(client, uri, content_type, &body.to_string()).await
 }
 
-/// Patches with a body that need not be JSON.
+/// Sends a patch that need not be JSON.
 pub(crate) async fn patch_text(
     client: &Client,
     uri: impl AsRef<str>,
@@ -206,50 +206,50 @@ pub(crate) async fn delete(client: &Client, uri: impl AsRef<str>, options: Value
     send(client, request, body).await
 }
 
-/// Creates an object that must not be there yet and returns it.
+/// Creates an object that must not exist, and returns it.
 pub(crate) async fn create(client: &Client, uri: &str, object: Value) -> Value {
     let answer = post(client, uri, object).await;
     assert_eq!(answer.code, 201, "{answer:?}");
     answer.body
 }
 
-/// An object of which nothing is said but its name.
+/// An object with only a name.
 pub(crate) fn named(name: &str) -> Value {
     json!({ "metadata": { "name": name } })
 }
 
-/// An object of which nothing is said but its name and its labels.
+/// An object with only a name and labels.
 pub(crate) fn labelled(name: &str, labels: &Value) -> Value {
     json!({ "metadata": { "name": name, "labels": labels } })
 }
 
-/// Reads what must be there.
+/// Reads an object or list that must exist.
 pub(crate) async fn read(client: &Client, uri: impl AsRef<str>) -> Value {
     accepted(get(client, uri).await)
 }
 
-/// Fails unless a list shows objects of these names.
+/// Fails unless a list shows exactly these names.
 pub(crate) async fn lists(client: &Client, uri: impl AsRef<str>, expected: &[&str]) {
     let list = read(client, uri.as_ref()).await;
     assert_eq!(names(&list), expected, "{}", uri.as_ref());
 }
 
-/// Replaces an object, which must be allowed.
+/// Updates an object; fails if the update is refused.
 pub(crate) async fn update(client: &Client, uri: impl AsRef<str>, object: Value) -> Value {
     accepted(put(client, uri, object).await)
 }
 
-/// Changes an object by a merge patch, which must be allowed.
+/// Sends a merge patch; fails if it is refused.
 pub(crate) async fn merge(client: &Client, uri: impl AsRef<str>, body: Value) -> Value {
     accepted(patch(client, uri, MERGE, body).await)
 }
 
-/// Changes an object by a strategic merge patch, which must be allowed.
+/// Sends a strategic merge patch; fails if it is refused.
 pub(crate) async fn strategic(client: &Client, uri: impl AsRef<str>, body: Value) -> Value {
     accepted(patch(client, uri, STRATEGIC, body).await)
 }
 
-/// Takes all finalizers away.
+/// Removes all finalizers.
 pub(crate) async fn release(client: &Client, uri: impl AsRef<str>) -> Value {
     merge(client, uri, json!({ "metadata": { "finalizers": null } })).await
 }
@@ -260,14 +260,14 @@ fn accepted(answer: Answer) -> Value {
     answer.body
 }
 
-/// Fails if there is something.
+/// Fails if the object exists.
 pub(crate) async fn is_gone(client: &Client, uri: impl AsRef<str>) {
     let answer = get(client, uri).await;
     assert_eq!(answer.code, 404, "{answer:?}");
 }
 
-/// Waits until what the server may answer from its cache is as new as the last write to `collection`: the
-/// real one's cache may lag behind its store for a moment.
+/// Waits until the server's watch cache has the last write to `collection`: the cache of a real server may lag behind
+/// its store for a moment.
 pub(crate) async fn catch_up(client: &Client, collection: &str) {
     let now = version(&get(client, collection).await.body);
     let cached = format!("{collection}?resourceVersion={now}&resourceVersionMatch=NotOlderThan");
@@ -289,12 +289,12 @@ pub(crate) fn names(list: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// What each item of a list has in a field.
+/// The values of a field, one per item of a list.
 pub(crate) fn each<'a>(list: &'a Value, field: &str) -> Vec<&'a Value> {
     list.as_array().unwrap().iter().map(|item| &item[field]).collect()
 }
 
-/// The item of a list whose field has this value; null where there is none.
+/// The item of a list whose field has this value; null if there is none.
 pub(crate) fn found<'a>(list: &'a Value, field: &str, value: &str) -> &'a Value {
     let items = list.as_array().map(Vec::as_slice).unwrap_or_default();
     items
@@ -303,12 +303,12 @@ pub(crate) fn found<'a>(list: &'a Value, field: &str, value: &str) -> &'a Value 
         .unwrap_or(&Value::Null)
 }
 
-/// The managed fields of an object's manager.
+/// The entry of a manager in `managedFields`.
 pub(crate) fn fields_of<'a>(object: &'a Value, manager: &str) -> &'a Value {
     found(&object["metadata"]["managedFields"], "manager", manager)
 }
 
-/// Manager, operation and fields of each entry of the managed fields.
+/// Manager, operation and fields of each entry in `managedFields`.
 pub(crate) fn owners(object: &Value) -> Value {
     let entries = object["metadata"]["managedFields"].as_array();
     let entries = entries.map(Vec::as_slice).unwrap_or_default().iter();
@@ -317,7 +317,7 @@ pub(crate) fn owners(object: &Value) -> Value {
         .collect()
 }
 
-/// The same without a field of its metadata.
+/// The object without this field of its metadata.
 pub(crate) fn without(mut object: Value, field: &str) -> Value {
     object["metadata"].as_object_mut().unwrap().remove(field);
     object
@@ -327,7 +327,7 @@ pub(crate) fn message(answer: &Answer) -> &str {
     answer.body["message"].as_str().unwrap_or_default()
 }
 
-/// A query value: what the URL would take for its own is escaped.
+/// Escapes a query value for a URL.
 pub(crate) fn escaped(selector: &str) -> String {
     let escape = |byte| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => char::from(byte).to_string(),

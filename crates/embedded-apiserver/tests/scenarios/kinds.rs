@@ -1,4 +1,4 @@
-//! What holds for every kind that the controllers use.
+//! Behavior that all kinds share.
 
 use kube::Client;
 use serde_json::{Value, json};
@@ -24,20 +24,20 @@ crate::scenarios![
     a_name_stands_for_one_object_per_kind_and_namespace,
 ];
 
-/// One of the kinds: its collection, its names, and what an object of it needs.
+/// A kind: its collection, its names, and the required fields of an object.
 pub(crate) struct Kind {
     pub(crate) uri: &'static str,
     pub(crate) name: &'static str,
     pub(crate) api_version: &'static str,
-    /// Plural and group, as messages have them.
+    /// Plural and group, as in messages.
     pub(crate) qualified: &'static str,
-    /// What its keys in etcd start with.
+    /// Prefix of its keys in etcd.
     table: &'static str,
     body: Value,
 }
 
 impl Kind {
-    /// An object under a name.
+    /// An object with this name.
     pub(crate) fn object(&self, name: &str) -> Value {
         let mut object = self.body.clone();
         object["metadata"] = json!({ "name": name });
@@ -48,7 +48,7 @@ impl Kind {
         self.qualified.split('.').next().unwrap()
     }
 
-    /// The details of a Status about an object.
+    /// The details of a Status about the object `name`.
     fn details(&self, name: &str) -> Value {
         match self.qualified.split_once('.') {
             None => json!({ "name": name, "kind": self.qualified }),
@@ -99,7 +99,7 @@ pub(crate) fn every_kind() -> Vec<Kind> {
     rows.map(row).into()
 }
 
-/// Deletes at once, whatever the kind would wait for.
+/// Deletes an object at once, without grace period or waiting for dependents.
 pub(crate) async fn remove(client: &Client, uri: &str, name: &str) -> Answer {
     let options = json!({ "gracePeriodSeconds": 0, "propagationPolicy": "Background" });
     delete(client, format!("{uri}/{name}"), options).await
@@ -138,7 +138,7 @@ async fn every_kind_refuses_a_name_that_is_taken(client: Client) {
     }
 }
 
-/// Fails unless the write of `stale` met another version.
+/// Fails unless the write of `stale` was refused as a conflict of versions.
 #[track_caller]
 fn is_modified(answer: &Answer, kind: &Kind) {
     let message = format!(
@@ -217,7 +217,7 @@ async fn only_leases_and_budgets_insist_on_a_version_in_an_update(client: Client
 
 async fn every_kind_keeps_its_version_when_nothing_changes(client: Client) {
     for kind in every_kind() {
-        // The first write to a job takes over the labels that the server gave it.
+        // The first write to a job takes ownership of the labels that the server set.
         if kind.plural() == "jobs" {
             continue;
         }
@@ -243,7 +243,7 @@ async fn every_kind_tells_its_watchers_what_happens_to_it(client: Client) {
         assert!(version(&labelled) > version(&created));
         remove(&client, kind.uri, "seen").await;
         let mut last = watch.event().await;
-        // A pod is marked before it goes.
+        // A pod is first marked as being deleted.
         if last["type"] == "MODIFIED" && kind.plural() == "pods" {
             last = watch.event().await;
         }
@@ -292,7 +292,7 @@ async fn every_kind_lists_nothing_as_an_empty_list_of_its_type(client: Client) {
         list.shows(json!({ "code": 200, "kind": list_kind, "apiVersion": kind.api_version, "items": [] }));
         let metadata = list.body["metadata"].as_object().unwrap();
         assert_eq!(metadata.keys().collect::<Vec<_>>(), ["resourceVersion"]);
-        // Even of an empty collection it is the version of the whole store.
+        // The version of a list is that of the whole store, even if the collection is empty.
         assert!(version(&list.body) > version(&written), "{}", kind.uri);
     }
 }

@@ -1,4 +1,4 @@
-//! Lists: selectors, pages, versions, forms.
+//! Lists: selectors, pages, versions, forms of objects.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ crate::scenarios![
     a_client_can_ask_for_metadata_only,
 ];
 
-/// A lease whose label `a` has this value.
+/// Creates a lease with this value of the label `a`.
 async fn lease(client: &Client, name: &str, value: &str) -> Value {
     create(client, LEASES, labelled(name, &json!({ "a": value }))).await
 }
@@ -80,7 +80,7 @@ async fn a_paged_list_shows_one_version_to_its_end(client: Client) {
     let uri = format!("{LEASES}?labelSelector=a&limit=2");
     let first = read(&client, &uri).await;
     assert_eq!(names(&first), ["page-1", "page-2"]);
-    // What is left is not known under a selector.
+    // With a selector, the number of remaining items is unknown.
     first.shows(json!({ "metadata.remainingItemCount": null }));
     delete(&client, format!("{LEASES}/page-3"), Value::Null).await;
     lease(&client, "page-5", "b").await;
@@ -138,7 +138,7 @@ async fn versions_are_read_as_asked(client: Client) {
     let any = list("resourceVersion=0&limit=1").await;
     assert_eq!(names(&any), ["versions-1", "versions-2"]);
     any.shows(json!({ "metadata.continue": null }));
-    // Each waits some seconds for the version to come.
+    // Each request waits some seconds for its version.
     let futures = [
         format!("{LEASES}?resourceVersion=99999999"),
         format!("{LEASES}?resourceVersion=99999999&resourceVersionMatch=Exact"),
@@ -217,7 +217,7 @@ async fn lists_of_a_compacted_version_are_gone() {
         410,
         "The provided continue parameter is too old to display a consistent list result.",
     );
-    // The refusal brings a token that goes on at the latest version.
+    // The refusal contains a token that continues at the latest version.
     let token = next.body["metadata"]["continue"].as_str().unwrap();
     let rest = read(&client, format!("{uri}&continue={token}")).await;
     assert_eq!(names(&rest), ["node-3"]);

@@ -1,4 +1,4 @@
-//! The door for other processes, through real sockets and in real time.
+//! The transport for other processes, with real sockets in real time.
 
 use std::time::Duration;
 
@@ -102,7 +102,7 @@ async fn a_server_that_goes_down_cuts_every_connection_and_refuses_new_ones() {
     server.down();
     assert_eq!(watch.next_within(Duration::from_secs(10)).await, Next::Broken);
     let mut rest = Vec::new();
-    // Either way it ends.
+    // The connection ends, with or without an error.
     idle.read_to_end(&mut rest).await.unwrap_or_default();
     let refused = connect(&loopback).await.unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);

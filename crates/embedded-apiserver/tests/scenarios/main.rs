@@ -1,5 +1,5 @@
-//! What an API server does, told as scenarios over a `kube::Client` alone, and what only the embedded one
-//! can be made to do.
+//! Scenarios state what an API server does, through a `kube::Client`; further tests cover what only the embedded server
+//! can do.
 //!
 //! Expected codes, messages and bodies are those of kube-apiserver v1.37.2.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
@@ -58,15 +58,15 @@ fn server() -> Server {
     Server::starting_at("2026-01-01T00:00:00Z".parse().unwrap())
 }
 
-/// A table: cells, and after the arrow what is expected of them.
+/// A table; the expected value follows the arrow.
 macro_rules! rows {
     ($($($cell:expr),+ => $expected:expr;)*) => { [$(($($cell,)+ $expected)),*] };
 }
 use rows;
 
-/// Runs scenarios, functions of a client or of a `twin::Ground`, on both servers: one by one on the embedded one, in one test on
-/// the real one. Each finds the collections of `twin::SWEPT` empty. Servers that differ from the plain ones are named
-/// first, `with` a `twin::Setting`.
+/// Runs scenarios, functions of a client or a `twin::Ground`, on both servers: each in its own test on the embedded
+/// one, all in one test on the real one. The collections in `twin::SWEPT` are empty at the start of each. `with`
+/// selects a `twin::Setting`.
 macro_rules! scenarios {
     (with $setting:ident: $($name:ident),* $(,)?) => {
         mod on_embedded {

@@ -1,4 +1,4 @@
-//! Metadata: what a client may say of it, and what the server keeps to itself.
+//! Metadata: what clients can set, and what only the server sets.
 
 use kube::Client;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ async fn what_the_server_says_of_an_object_cannot_be_brought_along(client: Clien
         for own in ["uid", "creationTimestamp"] {
             assert_ne!(created["metadata"][own], object["metadata"][own]);
         }
-        // Who does not count generations keeps what is there.
+        // A kind that does not count generations keeps the value sent.
         let counts = [PODS, JOBS, PDBS, REPLICA_SETS].contains(&kind.uri);
         created["metadata"].shows(json!({
             "deletionTimestamp": null,
@@ -147,7 +147,7 @@ async fn annotations_have_a_size(client: Client) {
     for annotations in [
         json!({ "a": "x".repeat(LIMIT) }),
         json!({ "a": "x".repeat(LIMIT / 2), "b": "x".repeat(LIMIT / 2) }),
-        // Bytes count, not letters.
+        // The limit counts bytes, not characters.
         json!({ "a": "é".repeat(LIMIT / 2) }),
     ] {
         let metadata = json!({ "annotations": annotations });
@@ -191,7 +191,7 @@ async fn owners_must_be_whole(client: Client) {
     assert_refused(&client, metadata, "FieldValueInvalid", field, why).await;
     let bare = post(&client, LEASES, lease(json!({ "ownerReferences": [{}] }))).await;
     assert_eq!(bare.causes().len(), 4);
-    // That an owner exists is not looked at.
+    // An owner need not exist.
     let owners = json!([owner("n"), owner("m")]);
     let owned = create(&client, LEASES, lease(json!({ "ownerReferences": owners }))).await;
     assert_eq!(owned["metadata"]["ownerReferences"], owners);
@@ -233,7 +233,7 @@ async fn finalizers_look_like_label_keys(client: Client) {
         assert!(message.contains(&start), "{message}");
         assert!(whys.iter().all(|why| message.contains(why)), "{message}");
     }
-    // One may come twice.
+    // A finalizer may occur twice.
     let twice = json!({ "finalizers": ["example.com/x", "example.com/x"] });
     let kept = create(&client, LEASES, lease(twice)).await;
     kept.shows(json!({ "metadata.finalizers": ["example.com/x", "example.com/x"] }));

@@ -1,4 +1,4 @@
-//! Answers that leave out everything but the metadata.
+//! Answers with metadata only.
 
 use http::{Request, header};
 use kube::Client;
@@ -18,7 +18,7 @@ crate::scenarios![
     only_known_forms_can_be_asked_for,
 ];
 
-/// What is shown of an object.
+/// The object with metadata only.
 pub(crate) fn partial(object: &Value) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
@@ -39,7 +39,7 @@ async fn every_kind_shows_its_metadata_alone(client: Client) {
     }
 }
 
-/// Sends a request that asks for metadata alone.
+/// Sends a request for metadata only.
 async fn send_as(
     client: &Client,
     request: http::request::Builder,
@@ -54,7 +54,7 @@ async fn send_as(
 
 async fn writes_answer_with_metadata_alone(client: Client) {
     let uri = format!("{LEASES}/w");
-    // The code of a write and what it made of the lease.
+    // Sends a write; returns its code and the lease afterwards.
     let write = async |request, content_type, body| {
         let answer = send_as(&client, request, content_type, body).await;
         let whole = read(&client, &uri).await;
@@ -76,7 +76,7 @@ async fn writes_answer_with_metadata_alone(client: Client) {
     let released = json!({ "metadata": { "finalizers": null } });
     let released = send_as(&client, Request::patch(&uri), MERGE, released).await;
     assert_eq!(released.body["kind"], "PartialObjectMetadata");
-    // What is gone has no metadata to show.
+    // The answer to a completed delete is a Status.
     create(&client, LEASES, named("w")).await;
     let gone = send_as(&client, Request::delete(&uri), JSON, json!({})).await;
     gone.shows(json!({ "kind": "Status", "status": "Success" }));
@@ -94,7 +94,7 @@ async fn metadata_is_listed_page_by_page(client: Client) {
     let uri = format!("{uri}&continue={token}");
     let second = get_as(&client, &uri, METADATA_LIST).await.body;
     assert_eq!((names(&second), version(&second)), (vec!["c"], version(&first)));
-    // The token is the same whatever form the pages have.
+    // A continue token works for pages in any form.
     let whole = read(&client, &uri).await;
     assert_eq!((&whole["kind"], names(&whole)), (&json!("LeaseList"), vec!["c"]));
 }
@@ -106,7 +106,7 @@ async fn a_change_of_what_is_left_out_is_still_an_event(client: Client) {
     let running = json!({ "status": { "phase": "Running" } });
     let running = merge(&client, format!("{PODS}/p/status"), running).await;
     watch.tells("MODIFIED", &partial(&running)).await;
-    // Selectors look at the whole object.
+    // Selectors apply to the whole object.
     let running = format!("{PODS}?fieldSelector=status.phase%3DRunning");
     let list = get_as(&client, running, METADATA_LIST).await;
     assert_eq!(names(&list.body), ["p"]);
@@ -149,7 +149,7 @@ async fn only_known_forms_can_be_asked_for(client: Client) {
              application/vnd.kubernetes.protobuf",
         );
     }
-    // The first one that the server can write wins.
+    // The first form that the server can write is used.
     for accept in [
         "application/json;as=Foo;g=meta.k8s.io;v=v1,application/json",
         "application/json;as=Foo;g=meta.k8s.io;v=v1, */*",

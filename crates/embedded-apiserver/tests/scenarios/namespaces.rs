@@ -1,4 +1,4 @@
-//! Namespaces: those there are, and what may be created in them.
+//! Namespaces: the initial ones, and creates in missing ones.
 
 use kube::Client;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ async fn four_namespaces_exist_from_the_start(client: Client) {
                 "manager": "kube-apiserver",
                 "operation": "Update",
                 "apiVersion": "v1",
-                // The second may change between the two.
+                // Not fixed: the second may change after the creation.
                 "time": found["metadata"]["managedFields"][0]["time"],
                 "fieldsType": "FieldsV1",
                 "fieldsV1": { "f:metadata": { "f:labels": label } },

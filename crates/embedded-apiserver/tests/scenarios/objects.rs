@@ -1,8 +1,8 @@
-//! Objects that several files of scenarios write.
+//! Objects for the scenarios of several files.
 
 use serde_json::{Value, json};
 
-/// The labels of everything that is selected.
+/// Labels that the selectors of workloads match.
 pub(crate) fn labels() -> Value {
     json!({ "a": "b" })
 }
@@ -11,7 +11,7 @@ pub(crate) fn containers() -> Value {
     json!([{ "name": "c", "image": "i" }])
 }
 
-/// A pod of one container, and what else its spec says.
+/// A pod with one container and these further fields in its spec.
 pub(crate) fn pod(name: &str, more: Value) -> Value {
     let mut pod = json!({ "metadata": { "name": name }, "spec": { "containers": containers() } });
     if let Value::Object(more) = more {
@@ -20,7 +20,7 @@ pub(crate) fn pod(name: &str, more: Value) -> Value {
     pod
 }
 
-/// A deployment, a replica set or a stateful set of pods with this spec.
+/// A deployment, replica set or stateful set with this pod template.
 pub(crate) fn workload(name: &str, pod: &Value) -> Value {
     json!({
         "metadata": { "name": name },
@@ -36,7 +36,7 @@ pub(crate) fn job(name: &str) -> Value {
     json!({ "metadata": { "name": name }, "spec": { "template": { "spec": once["spec"] } } })
 }
 
-/// A claim that asks for one device.
+/// A claim for one device.
 pub(crate) fn claim(name: &str) -> Value {
     json!({
         "metadata": { "name": name },

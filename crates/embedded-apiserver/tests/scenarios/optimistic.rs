@@ -1,4 +1,4 @@
-//! Writes that depend on what the client knew.
+//! Optimistic concurrency: writes that depend on a version or uid.
 
 use kube::Client;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ fn label() -> Value {
     json!({ "metadata": { "labels": { "a": "b" } } })
 }
 
-/// Kinds whose objects an update creates where there are none.
+/// Kinds for which an update creates a missing object.
 const CREATED_BY_UPDATE: [&str; 2] = [LEASES, CORE_EVENTS];
 
 fn kinds_of(wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = Kind> {
@@ -57,7 +57,7 @@ async fn a_patch_insists_on_a_version_only_where_it_names_one(client: Client) {
         for (number, any) in versions.into_iter().enumerate() {
             let label = metadata(json!({ "resourceVersion": any, "labels": { "n": number.to_string() } }));
             let patched = patch(&client, &uri, MERGE, label).await;
-            // To take the version away is to leave it out of the update that a patch becomes.
+            // The patch becomes an update without a version, which these kinds refuse.
             if [LEASES, PDBS].contains(&kind.uri) {
                 assert_eq!(patched.code, 422, "{uri} {patched:?}");
                 continue;
@@ -79,7 +79,7 @@ async fn a_version_that_is_no_number_is_refused(client: Client) {
         assert!(refused.code >= 400, "{refused:?}");
     }
     assert_eq!(read(&client, &uri).await, node);
-    // A create looks at a number only.
+    // A create ignores a version that is not a number.
     let created = metadata(json!({ "name": "m", "resourceVersion": "abc" }));
     let created = create(&client, NODES, created).await;
     assert!(version(&created) > version(&node));
@@ -117,13 +117,13 @@ async fn a_lease_that_was_deleted_comes_back_for_who_still_updates_it(client: Cl
     let uri = format!("{LEASES}/held");
     remove(&client, LEASES, "held").await;
     held["spec"] = json!({ "holderIdentity": "me" });
-    // It insists on the object that it knew.
+    // The uid names an object that no longer exists.
     let refused = put(&client, &uri, held.clone()).await;
     refused.is(409, "Conflict");
     let uid = held["metadata"]["uid"].as_str().unwrap();
     let suffix = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: ");
     assert!(message(&refused).ends_with(&suffix), "{refused:?}");
-    // Without the uid the version it knew does not matter.
+    // Without the uid, the old version does not matter.
     let nameless = without(held.clone(), "uid");
     let again = put(&client, &uri, nameless.clone()).await;
     again.shows(json!({ "code": 201, "spec": { "holderIdentity": "me" } }));
@@ -156,7 +156,7 @@ async fn an_update_meant_for_an_object_that_is_gone_does_not_hit_its_successor(c
 }
 
 async fn a_status_is_written_under_the_same_conditions(client: Client) {
-    // Kinds with a status that any client may write.
+    // Kinds whose status any client may write.
     for kind in kinds_of(|uri| [PODS, PDBS, REPLICA_SETS, NODES].contains(&uri)) {
         let created = create(&client, kind.uri, kind.object("st")).await;
         let uri = format!("{}/st/status", kind.uri);

@@ -52,7 +52,7 @@ async fn pages_together_are_the_whole_list_at_one_version(client: Client) {
         let mut items = page["items"].as_array().unwrap().clone();
         while page["metadata"].get("continue").is_some() {
             assert_eq!(page["items"].as_array().unwrap().len(), limit);
-            // Writes elsewhere do not move the version of the list.
+            // Writes to other resources do not change the version of the list.
             create(&client, NODES, json!({ "metadata": { "generateName": "n-" } })).await;
             page = next(&client, &uri, &page).await;
             assert_eq!(version(&page), shown);
@@ -146,7 +146,7 @@ async fn a_further_page_takes_the_selectors_and_the_limit_of_its_own_request(cli
         let page = next(&client, &format!("{LEASES}?{query}"), &first).await;
         assert_eq!(names(&page), expected, "{query}");
     }
-    // A page of a selection goes on after its last object, not after the last one looked at.
+    // With a selector, a page continues after the last object shown.
     let uri = format!("{LEASES}?limit=1&labelSelector=even%3Dtrue");
     let page = read(&client, &uri).await;
     assert_eq!(names(&page), ["b"]);
@@ -248,7 +248,7 @@ async fn a_list_at_an_exact_version_shows_what_was_deleted_since(client: Client)
     assert_eq!(then["items"][0]["metadata"].get("labels"), None);
     let before = read(&client, at(version(&created[0]))).await;
     assert_eq!(names(&before), ["a"]);
-    // Pages of the past are pages of that past.
+    // Pages of a past version show that version.
     let uri = format!("{}&limit=1", at(version(&created[1])));
     let page = read(&client, &uri).await;
     assert_eq!(page["metadata"]["remainingItemCount"], 1);

@@ -1,4 +1,4 @@
-//! Patches in all their forms.
+//! All types of patches.
 
 use kube::Client;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ fn config(name: &str) -> Value {
     json!({ "metadata": { "name": name, "labels": { "a": "b" } }, "data": { "k": "v" } })
 }
 
-/// Merges a change strategically into the template of a deployment of such pods; what comes of its spec.
+/// Creates a deployment, applies a strategic merge patch to its pod spec, and returns the result.
 async fn change_template(client: &Client, name: &str, pod: &Value, change: Value) -> Value {
     create(client, DEPLOYMENTS, workload(name, pod)).await;
     let change = json!({ "spec": { "template": { "spec": change } } });

@@ -1,4 +1,4 @@
-//! The claims that pods name, and what they tell of them.
+//! The claims of pods, and the status of these claims.
 
 use kube::Client;
 use serde_json::{Value, json};
@@ -79,7 +79,7 @@ async fn pods_tell_only_of_claims_that_they_name(client: Client) {
         .shows(json!({ "code": 200, "status.resourceClaimStatuses": told }));
 }
 
-/// What a pod or a group tells of its claims, in the order of their names.
+/// The claim statuses of a pod or group, sorted by name.
 fn told_claims(object: &Value) -> Value {
     let mut told = object["status"]["resourceClaimStatuses"].clone();
     told.as_array_mut()
@@ -113,7 +113,7 @@ async fn an_apply_of_fewer_claims_of_a_pod_takes_the_others_away(client: Client)
     assert_eq!(apply("controller", uid, json!([b, a])).await.code, 200);
     let fewer = apply("controller", uid, json!([b])).await;
     fewer.shows(json!({ "status.resourceClaimStatuses": [b] }));
-    // Another manager's entries stay.
+    // The entries of other managers stay.
     apply("other", uid, json!([a])).await;
     let new = json!({ "name": "b", "resourceClaimName": "z" });
     let changed = apply("controller", uid, json!([new])).await;

@@ -1,4 +1,4 @@
-//! Groups of pods, where they are served, and the pods in them.
+//! `PodGroups` and their pods, on servers that serve `PodGroups`.
 
 use kube::Client;
 use serde_json::{Value, json};

@@ -38,7 +38,7 @@ const METADATA: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMeta
 const METADATA_LIST: &str = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,\
      application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
-/// An answer as it came.
+/// An answer with its body as received.
 #[derive(Debug)]
 pub(crate) struct Raw {
     code: StatusCode,
@@ -47,13 +47,13 @@ pub(crate) struct Raw {
 }
 
 impl Raw {
-    /// Fails unless it has this code and this media type.
+    /// Fails unless the answer has this code and media type.
     #[track_caller]
     pub(crate) fn is(&self, code: u16, media: &str) {
         assert_eq!((self.code.as_u16(), &*self.media), (code, media), "{self:?}");
     }
 
-    /// What it says, if it is in protobuf.
+    /// Decodes the body, which must be protobuf.
     #[track_caller]
     pub(crate) fn read(&self) -> Value {
         from_protobuf(&self.body).unwrap()
@@ -118,7 +118,7 @@ impl Frames {
         }
     }
 
-    /// Fails unless this comes next.
+    /// Fails unless this is the next event.
     async fn tells(&mut self, kind: &str, object: &Value) {
         assert_eq!(self.event().await, (kind.to_owned(), object.clone()));
     }
@@ -210,7 +210,7 @@ async fn refusals_are_in_protobuf_too(client: Client) {
     fetch(&client, &format!("{NODES}?limit=x"), PROTOBUF)
         .await
         .is(400, ONLY);
-    // It is whole where metadata alone was asked for, and in JSON as nothing else was allowed.
+    // A refusal is a whole object even if metadata was requested, and in JSON because no other encoding was allowed.
     fetch(&client, &uri, METADATA).await.is(404, JSON);
 }
 
@@ -235,7 +235,7 @@ async fn custom_resources_are_in_json_but_their_metadata_need_not_be(client: Cli
     create(&client, WIDGETS, widget("protobuf")).await;
     let uri = format!("{WIDGETS}/protobuf");
     fetch(&client, &uri, PROTOBUF).await.is(200, JSON);
-    // The refusal of protobuf is in protobuf.
+    // The server can still refuse in protobuf.
     fetch(&client, &uri, ONLY).await.is(406, ONLY);
     fetch(&client, WIDGETS, PROTOBUF).await.is(200, JSON);
     let metadata = fetch(&client, &uri, METADATA).await;

@@ -1,7 +1,7 @@
-//! Objects in protobuf: that the messages of the embedded server are those of the real one.
+//! Objects in protobuf: the embedded server's encoding is that of the real one.
 //!
-//! Each scenario reads objects of a server in JSON and in protobuf, and turns one into the other: on the real
-//! server that shows that every byte is what it would write.
+//! Each scenario reads objects of a server in JSON and in protobuf, and converts each into the other. On the real
+//! server this proves that the embedded server would write the same bytes.
 
 use bytes::Bytes;
 use embedded_apiserver::{from_protobuf, to_protobuf};
@@ -24,7 +24,7 @@ crate::scenarios![
     roles_and_texts_are_in_protobuf_what_they_are_in_json,
 ];
 
-/// Fails unless an object is the same in both.
+/// Fails unless JSON and protobuf show the same object.
 async fn is_the_same(client: &Client, uri: &str) {
     let in_json = read(client, uri).await;
     let in_protobuf = fetch(client, uri, PROTOBUF).await;
@@ -32,7 +32,7 @@ async fn is_the_same(client: &Client, uri: &str) {
     is_of(&in_protobuf.body, &in_json);
 }
 
-/// Fails unless the bytes are those of an object.
+/// Fails unless the bytes encode this object.
 fn is_of(body: &Bytes, in_json: &Value) {
     let read = from_protobuf(body).unwrap();
     assert_eq!(format!("{read:#}"), format!("{in_json:#}"));
@@ -47,7 +47,7 @@ fn is_written(in_json: &Value, body: &Bytes) {
     );
 }
 
-/// Creates an object and compares it.
+/// Creates an object and compares its encodings.
 pub(crate) async fn compare(client: &Client, collection: &str, object: Value) {
     let name = create(client, collection, object).await["metadata"]["name"].clone();
     is_the_same(client, &format!("{collection}/{}", name.as_str().unwrap())).await;
@@ -59,7 +59,7 @@ async fn every_kind_is_in_protobuf_what_it_is_in_json(client: Client) {
         let mut list = read(&client, kind.uri).await;
         let in_protobuf = fetch(&client, kind.uri, PROTOBUF).await;
         in_protobuf.is(200, "application/vnd.kubernetes.protobuf");
-        // What the server writes on its own changes the version of a list.
+        // The server's own writes in between change the version of a list.
         let version = in_protobuf.read()["metadata"]["resourceVersion"].clone();
         list["metadata"]["resourceVersion"] = version;
         is_of(&in_protobuf.body, &list);
@@ -164,7 +164,7 @@ async fn a_rich_pod_is_in_protobuf_what_it_is_in_json(client: Client) {
     let uri = format!("{PODS}/rich");
     merge(&client, format!("{uri}/status"), status).await;
     is_the_same(&client, &uri).await;
-    // A deletion that waits has its time and its grace period.
+    // A waiting deletion has a time and a grace period.
     let options = json!({ "gracePeriodSeconds": 0 });
     assert_eq!(delete(&client, &uri, options).await.code, 200);
     is_the_same(&client, &uri).await;
@@ -220,7 +220,7 @@ async fn workloads_are_in_protobuf_what_they_are_in_json(client: Client) {
         "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } },
     }]);
     let created = create(&client, STATEFUL_SETS, stateful_set).await;
-    // The kind of a template of claims has no place in protobuf, so it cannot be read back.
+    // Protobuf omits the kind of a volume claim template, so the object cannot be restored from it.
     let body = fetch(&client, &format!("{STATEFUL_SETS}/w"), PROTOBUF).await.body;
     is_written(&created, &body);
     let mut controller = plain;

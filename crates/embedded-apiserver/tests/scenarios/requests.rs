@@ -1,4 +1,4 @@
-//! The record of requests, and time as clients see it.
+//! The record of requests, and time as seen by clients.
 
 use std::time::Duration;
 

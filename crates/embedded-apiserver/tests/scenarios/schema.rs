@@ -1,4 +1,4 @@
-//! What objects may look like: types, defaults, generated values, the rules of kinds.
+//! The form of objects: types, defaults, generated values, rules of kinds.
 
 use kube::Client;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ crate::scenarios![
     leases_last_some_time,
 ];
 
-/// A pod whose image does not change.
+/// A pod whose image has a fixed tag.
 fn pod(name: &str) -> Value {
     let mut pod = objects::pod(name, Value::Null);
     pod["spec"]["containers"][0]["image"] = json!("i:1");
@@ -234,7 +234,7 @@ async fn names_follow_rfc_1123(client: Client) {
     let generated = json!({ "metadata": { "generateName": "Bad_" } });
     let generated = post(&client, CONFIG_MAPS, generated).await;
     generated.blames(&[("metadata.generateName", "Invalid"), ("metadata.name", "Invalid")]);
-    // Roles may be called almost anything.
+    // Names of roles may have almost any characters.
     create(&client, ROLES, named("system:Any_Thing")).await;
     let slash = post(&client, ROLES, named("a/b")).await;
     let why = "metadata.name: Invalid value: \"a/b\": may not contain '/'";
@@ -287,7 +287,7 @@ async fn labels_and_annotations_have_a_syntax(client: Client) {
     let patched = json!({ "metadata": { "labels": { "a b": "c" } } });
     let patched = patch(&client, format!("{CONFIG_MAPS}/fine"), MERGE, patched).await;
     let mut found = patched.causes();
-    // An update is checked several times.
+    // kube-apiserver checks an update several times.
     found.dedup();
     assert_eq!(found, [("metadata.labels", "Invalid")]);
 }

@@ -1,4 +1,4 @@
-//! Selectors: their grammar, and the fields of each kind.
+//! Selectors: their syntax, and the selectable fields of each kind.
 
 use kube::Client;
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ crate::scenarios![
     a_selector_that_is_repeated_counts_once,
 ];
 
-/// A selector, and the names that it selects or the code and message of its refusal.
+/// A selector, and the names that it selects, or code and message of the refusal.
 type Case<'a> = (&'a str, &'a str);
 
 async fn by(parameter: &str, client: &Client, uri: &str, cases: &[Case<'_>]) {

@@ -1,4 +1,4 @@
-//! Many clients, many writes.
+//! Many concurrent clients and writes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ crate::scenarios![
     pages_of_a_large_list_stay_whole_while_it_changes,
 ];
 
-/// How many objects a storm has, and how many requests are under way at once.
+/// Number of objects in a storm; `AT_ONCE` limits concurrent requests.
 const OBJECTS: usize = 500;
 const AT_ONCE: usize = 20;
 
@@ -38,7 +38,7 @@ async fn a_storm_of_writes_is_told_whole_and_in_order(client: Client) {
             let label = json!({ "metadata": { "labels": { "a": "b" } } });
             let label = patch(&client, format!("{LEASES}/{name}"), MERGE, label).await;
             assert_eq!(label.code, 200);
-            // Every fifth object stays.
+            // Every fifth object is kept.
             if number % 5 != 0 {
                 assert_eq!(remove(&client, LEASES, &name).await.code, 200);
             }
@@ -141,7 +141,7 @@ async fn pages_of_a_large_list_stay_whole_while_it_changes(client: Client) {
             break;
         };
         assert_eq!(page["metadata"]["remainingItemCount"], LARGE - seen.len());
-        // One goes that is still to come, one goes that was shown, one comes in between.
+        // Delete an object of a later page and one already shown; add one in between.
         for number in [LARGE - 1 - round, round] {
             let name = format!("page-{number:03}");
             assert_eq!(remove(&client, LEASES, &name).await.code, 200);

@@ -1,4 +1,4 @@
-//! What informers rely on in a watch.
+//! Properties of watches that informers rely on.
 
 use std::time::Duration;
 
@@ -39,7 +39,7 @@ async fn label(client: &Client, name: &str, value: &str) -> Value {
     merge(client, format!("{LEASES}/{name}"), body).await
 }
 
-/// A watch of leases from the present.
+/// A watch of leases that starts now.
 async fn from_now(client: &Client, more: &str) -> Watch {
     let now = read(client, LEASES).await;
     Watch::since(client, format!("{LEASES}?{more}"), &now).await
@@ -104,7 +104,7 @@ async fn a_watch_from_any_version_tells_the_rest_of_the_story(client: Client) {
     }
     let versions: Vec<u64> = story.iter().map(|event| version(&event["object"])).collect();
     assert!(versions.is_sorted_by(|a, b| a < b), "{versions:?}");
-    // To go on from the version of an event is to see what follows it.
+    // A watch from the version of an event shows the events after it.
     for (place, from) in versions.iter().enumerate().take(3) {
         let mut rest = Watch::open(&client, uri(*from)).await;
         for event in &story[place + 1..] {
@@ -119,7 +119,7 @@ async fn a_changed_status_is_a_modification(client: Client) {
     let running = json!({ "status": { "phase": "Running" } });
     let running = merge(&client, format!("{PODS}/p/status"), running).await;
     assert_eq!(running["status"]["phase"], "Running");
-    // The main resource does not write the status, and a write of nothing is no event.
+    // The main resource does not write the status; a write that changes nothing causes no event.
     let ignored = json!({ "status": { "phase": "Failed" } });
     let ignored = merge(&client, format!("{PODS}/p"), ignored).await;
     assert_eq!(ignored["status"]["phase"], "Running");
@@ -129,7 +129,7 @@ async fn a_changed_status_is_a_modification(client: Client) {
         watch.tells("MODIFIED", expected).await;
     }
     running.shows(json!({ "metadata.uid": pod["metadata"]["uid"], "spec": pod["spec"] }));
-    // The status is not counted.
+    // Changes of the status do not change the generation.
     assert_eq!(labelled["metadata"]["generation"], pod["metadata"]["generation"]);
 }
 
@@ -140,7 +140,7 @@ async fn a_field_selector_turns_changes_into_additions_and_deletions(client: Cli
         let body = json!({ "status": { "phase": phase } });
         versions.push(version(&merge(&client, format!("{PODS}/p/status"), body).await));
     }
-    // It enters with its new state and leaves with its last one.
+    // An object enters with its new state and leaves with its last selected state.
     for (selector, at_first, then, at_last) in rows! {
         "status.phase%3DRunning", "ADDED", "DELETED" => "Running";
         "status.phase!%3DSucceeded,status.phase!%3DFailed", "MODIFIED", "DELETED" => "Running";
@@ -170,7 +170,7 @@ async fn finalizers_are_let_go_before_an_object_is_gone(client: Client) {
     for (kind, finalizers) in [
         ("MODIFIED", json!([first, second])),
         ("MODIFIED", json!([second])),
-        // The write that lets go of the last one is the deletion; it shows the state before it.
+        // The write that removes the last finalizer is the deletion; the event shows the state before it.
         ("DELETED", json!([second])),
     ] {
         let event = watch.event().await;
@@ -206,7 +206,7 @@ async fn a_streaming_list_can_be_left_out(client: Client) {
     lease(&client, "three").await;
     assert_eq!(now.line().await, "ADDED three");
     assert_eq!(then.line().await, "ADDED three");
-    // Any other value means yes.
+    // Any other value means true.
     let yes = STREAMING.replace("sendInitialEvents=true", "sendInitialEvents=maybe");
     let mut list = Watch::open(&client, format!("{LEASES}?{yes}")).await;
     list.tells_of(&["ADDED one", "ADDED three", "ADDED two"]).await;
@@ -223,7 +223,7 @@ async fn a_streaming_list_is_at_least_as_new_as_asked(client: Client) {
         list.tells("ADDED", &current).await;
         let end = list.event().await;
         end.shows(json!({ "object.metadata.annotations": { "k8s.io/initial-events-end": "true" } }));
-        // To go on from the mark is to miss nothing and to see nothing twice.
+        // A watch from the bookmark misses no event and repeats none.
         let from = version(&end["object"]);
         assert!(from >= version(&current));
         let mut rest = Watch::open(&client, format!("{LEASES}?watch=1&resourceVersion={from}")).await;
@@ -259,7 +259,7 @@ async fn a_bookmark_comes_shortly_before_the_end_and_says_something_new(client: 
     let bookmarks = "timeoutSeconds=3&allowWatchBookmarks=true";
     let mut with = from_now(&client, bookmarks).await;
     let mut without = from_now(&client, "timeoutSeconds=3").await;
-    // Nothing happens to what this one selects, but its bookmark moves on.
+    // No selected object changes, but the bookmark advances.
     let nobody = format!("{bookmarks}&fieldSelector=metadata.name%3Dnobody");
     let mut idle = from_now(&client, &nobody).await;
     let created = lease(&client, "one").await;

@@ -22,7 +22,7 @@ crate::scenarios![
     scale_is_only_where_there_is_one,
 ];
 
-/// What a write says whose uid or version is not the pod's.
+/// Message for a write whose uid or version is not the pod's.
 pub(crate) const STORAGE: &str = "Operation cannot be fulfilled on pods \"p\": StorageError: invalid object, Code: 4, Key: \
      /registry/pods/default/p, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: ";
 
@@ -55,7 +55,7 @@ fn deployment(name: &str) -> Value {
     workload(name, &json!({ "matchLabels": { "app": "a" } }))
 }
 
-/// A write of `/status` that tries to change all that it should not.
+/// A write of `/status` that also tries to change its metadata.
 fn greedy(status: &Value) -> Value {
     json!({
         "metadata": {
@@ -69,7 +69,7 @@ fn greedy(status: &Value) -> Value {
     })
 }
 
-/// Which of its metadata [`greedy`] changed.
+/// The metadata fields that [`greedy`] changed.
 fn changed(object: &Value) -> Vec<&str> {
     let metadata = &object["metadata"];
     let is_changed = |field: &&str| match *field {
@@ -230,7 +230,7 @@ async fn a_status_write_cannot_create(client: Client) {
     }
 }
 
-/// Fails unless a subresource is neither created nor deleted, and not there where `missing` says.
+/// Fails unless a subresource can be neither created nor deleted, and does not exist at the paths in `missing`.
 async fn is_only_a_part(client: &Client, uri: &str, missing: &[&str]) {
     post(client, uri, json!({})).await.says(405, NO_SUCH_METHOD);
     delete(client, uri, Value::Null).await.says(405, NO_SUCH_METHOD);

@@ -1,4 +1,4 @@
-//! What a test does past the doors.
+//! A test's direct access to objects.
 
 use embedded_apiserver::{CUSTOM_RESOURCE_DEFINITIONS, LEASES as LEASES_RESOURCE, NODES as NODES_RESOURCE};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The same scenario on the embedded server and on the real one.
+//! Runs a scenario on the embedded server and on the real one.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ use crate::http::*;
 /// A scenario and its name.
 pub(crate) type Scenario = (&'static str, fn(Ground) -> BoxFuture<'static, ()>);
 
-/// What of a server is not as it comes.
+/// Settings of a server that differ from the defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setting {
     Plain,
-    /// Groups of pods are served.
+    /// Serves `PodGroups`.
     PodGroups,
-    /// A right to write `/status` of a claim is a right to write all of it.
+    /// The permission to write a claim's `/status` covers all of the status.
     CoarseClaimStatus,
 }
 
@@ -43,15 +43,15 @@ impl Setting {
     }
 }
 
-/// A server, as its users see it.
+/// A server, with a client per user.
 #[derive(Clone)]
 pub(crate) struct Ground {
     pub(crate) admin: Client,
     /// The user `alice` of the group `dev`, without permissions.
     pub(crate) alice: Client,
-    /// Does not say who they are.
+    /// Sends no credentials.
     pub(crate) anonymous: Client,
-    /// Has a token that nobody gave them.
+    /// Has an unknown token.
     pub(crate) stranger: Client,
 }
 
@@ -61,13 +61,13 @@ impl From<Ground> for Client {
     }
 }
 
-/// How long a scenario may take on the real server.
+/// Limit for a scenario on the real server.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// How long the real server may take to do something on its own.
+/// Limit for what the real server does in the background.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Scenarios that older releases of Kubernetes fail, and the minor since which they hold.
+/// Scenarios that older releases of Kubernetes fail, with the first minor version that passes.
 const SINCE: &[(&str, u32)] = &[
     ("a_binding_without_its_role_is_named_in_the_refusal", 37),
     ("a_patch_that_is_no_object_is_refused", 37),
@@ -84,7 +84,7 @@ const SINCE: &[(&str, u32)] = &[
     ("whoever_binds_claims_has_a_right_of_its_own", 36),
 ];
 
-/// What scenarios may leave behind.
+/// Collections that are emptied before each scenario on the real server.
 const SWEPT: &[&str] = &[
     NODES,
     LEASES,
@@ -117,7 +117,7 @@ pub(crate) fn embedded_ground(setting: Setting) -> Ground {
     ground_of(&server)
 }
 
-/// Lets the users of a ground into a server.
+/// Adds the users of a ground to a server.
 pub(crate) fn ground_of(server: &embedded_apiserver::Server) -> Ground {
     server.add_user("alice", &["dev"], "alice's");
     server.enforce_rbac();
@@ -152,8 +152,8 @@ async fn real_ground(control_plane: &ControlPlane, alice: &TokenUser) -> Ground 
     }
 }
 
-/// Runs all of them on one control plane, one after the other. Those of [`SINCE`] must fail on an older one.
-/// `SCENARIO` in the environment picks those whose names contain it.
+/// Runs scenarios on one control plane, one after the other. Those in [`SINCE`] must fail on an older server. The
+/// environment variable `SCENARIO` selects those whose names contain it.
 pub(crate) async fn run_on_real(setting: Setting, scenarios: &[Scenario]) {
     let wanted = std::env::var("SCENARIO").unwrap_or_default();
     let alice = TokenUser {
@@ -191,7 +191,7 @@ pub(crate) async fn run_on_real(setting: Setting, scenarios: &[Scenario]) {
     );
 }
 
-/// Removes what the scenario before left behind.
+/// Removes objects of the previous scenario.
 async fn sweep(client: &Client, setting: Setting) {
     let alpha: &[&str] = match setting {
         Setting::PodGroups => &[POD_GROUPS],
@@ -204,7 +204,7 @@ async fn sweep(client: &Client, setting: Setting) {
     }
 }
 
-/// Asks until the answer is as `wanted`: what the real server does on its own takes a moment.
+/// Repeats a request until its answer is as `wanted`: the real server needs a moment for work in the background.
 pub(crate) async fn repeated<F: Future<Output = Answer>>(
     uri: &str,
     ask: impl Fn() -> F,

@@ -1,4 +1,4 @@
-//! An open watch, as its client sees it.
+//! A client's watch.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) struct Watch {
     read: Vec<u8>,
 }
 
-/// What came next on a watch.
+/// The next thing that a watch receives.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Next {
     Event(Value),
@@ -45,7 +45,7 @@ impl Watch {
         }
     }
 
-    /// A watch of `uri` from the version of an object on.
+    /// A watch of `uri` that starts after the version of `object`.
     pub(crate) async fn since(client: &Client, uri: impl AsRef<str>, object: &Value) -> Self {
         let uri = uri.as_ref();
         let and = if uri.contains('?') { '&' } else { '?' };
@@ -53,7 +53,7 @@ impl Watch {
         Self::open(client, format!("{uri}{and}watch=1&resourceVersion={version}")).await
     }
 
-    /// What comes within `limit`.
+    /// What the watch receives within `limit`.
     pub(crate) async fn next_within(&mut self, limit: Duration) -> Next {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
@@ -70,7 +70,7 @@ impl Watch {
         }
     }
 
-    /// The next event; the test fails when none comes in 10 s.
+    /// The next event; fails if none comes within 10 s.
     pub(crate) async fn event(&mut self) -> Value {
         match self.next_within(Duration::from_secs(10)).await {
             Next::Event(event) => event,
@@ -88,19 +88,19 @@ impl Watch {
         )
     }
 
-    /// Fails unless this comes next.
+    /// Fails unless this is the next event.
     pub(crate) async fn tells(&mut self, kind: &str, object: &Value) {
         assert_eq!(self.event().await, json!({ "type": kind, "object": object }));
     }
 
-    /// Fails unless these come next, each `TYPE name`.
+    /// Fails unless these are the next events, each as `TYPE name`.
     pub(crate) async fn tells_of(&mut self, lines: &[&str]) {
         for line in lines {
             assert_eq!(self.line().await, *line);
         }
     }
 
-    /// Whether nothing comes for a while; what is under way takes milliseconds.
+    /// True if nothing comes for 300 ms; pending events take milliseconds.
     pub(crate) async fn is_silent(&mut self) -> bool {
         self.next_within(Duration::from_millis(300)).await == Next::Silence
     }

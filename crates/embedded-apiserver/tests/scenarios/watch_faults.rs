@@ -1,4 +1,4 @@
-//! What can be made to go wrong with watches.
+//! Faults of watches.
 
 use std::pin::pin;
 use std::time::Duration;

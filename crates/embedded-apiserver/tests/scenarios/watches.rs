@@ -1,4 +1,4 @@
-//! Watches: where they start, what they tell, how they end.
+//! Watches: start, events, end.
 
 use std::time::Duration;
 
@@ -61,7 +61,7 @@ async fn a_selector_turns_changes_into_additions_and_deletions(client: Client) {
     let mut watch = Watch::since(&client, watch_of("sel,a%3Dsel", ""), &created).await;
     watch.tells("ADDED", &entered).await;
     watch.tells("MODIFIED", &annotated).await;
-    // What left the selection is shown as it was in it, under the version at which it left.
+    // The event shows the object's last selected state, with the version at which it left the selection.
     let mut gone = annotated;
     gone["metadata"]["resourceVersion"] = left["metadata"]["resourceVersion"].clone();
     watch.tells("DELETED", &gone).await;
@@ -160,7 +160,7 @@ async fn a_bookmark_comes_every_minute_to_who_asked_for_it() {
     let mut with = Watch::open(&client, format!("{uri}&allowWatchBookmarks=true")).await;
     let mut without = Watch::open(&client, uri).await;
     assert_eq!(with.next_within(Duration::from_secs(59)).await, Next::Silence);
-    // Writes to other resources move the bookmark on.
+    // Writes to other resources advance the bookmark.
     create(&client, LEASES, named("other")).await;
     for seconds in [2, 61] {
         let bookmark = json!({ "type": "BOOKMARK", "object": {

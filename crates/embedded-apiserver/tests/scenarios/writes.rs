@@ -36,7 +36,7 @@ async fn a_created_object_has_identity_and_an_owner_of_its_fields(client: Client
             "manager": "scenario",
             "operation": "Update",
             "apiVersion": "coordination.k8s.io/v1",
-            // The second may change between the two.
+            // Not fixed: the second may change after the creation.
             "time": lease["metadata"]["managedFields"][0]["time"],
             "fieldsType": "FieldsV1",
             "fieldsV1": { "f:spec": { "f:holderIdentity": {} } },
@@ -197,7 +197,7 @@ async fn a_strategic_patch_merges_lists_by_key_and_a_merge_patch_replaces_them(c
     let uri = format!("{LEASES}/lists");
     for (content_type, owners, after) in rows! {
         STRATEGIC, json!([o3, { "uid": "u1", "name": "new1" }]) => json!([o3, new1, o2]);
-        // What only the server has stays before what it was before.
+        // Items that the patch does not name stay in front of the item that they preceded.
         STRATEGIC, json!([o2, o4]) => json!([o3, new1, o2, o4]);
         STRATEGIC, json!([{ "uid": "u4", "$patch": "delete" }]) => json!([o3, new1, o2]);
         STRATEGIC, json!([{ "uid": "u1", "$patch": "delete" }]) => json!([o3, o2]);

@@ -51,6 +51,10 @@ use crate::view::{
     ClaimSource, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry, TemplateView,
 };
 
+/// A pass with this many requests leaves the other entries to the next one, so that other keys get their turn in
+/// between.
+pub const REQUESTS_A_PASS: usize = 128;
+
 /// The field manager of the statuses. Source: `controller.go`, `fieldManager`.
 pub const FIELD_MANAGER: &str = "ResourceClaimController";
 /// The longest base of a claim's name, in bytes. Source: `controller.go`, `maxBaseLen`.

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use controller_core::api::CallFailed;
-use controller_core::controller::{Explained, Pass};
+use controller_core::app::{Failure, Prepared};
+use controller_core::controller::Pass;
 use controller_core::meta::ObjectKey;
-use controller_core::runtime::Failure;
 
 use crate::ResourceClaimController;
 use crate::decide::{ClaimantId, ConsumerLookup, Gates, Groups, Known};
@@ -129,17 +129,17 @@ pub fn explain(
     pass: &Pass<ResourceClaimController>,
     asked: Gates,
     key: &ObjectKey,
-) -> Result<Explained<Query>, Failure> {
+) -> Result<Prepared<Query>, Failure> {
     let mut answers = Answers::of(pass);
     let found = Found::ask(&mut answers, asked, key)?;
     if !answers.open.is_empty() {
-        return Ok(Explained::Queries(answers.open));
+        return Ok(Prepared::Queries(answers.open));
     }
     gates::warn(asked, found.gates);
     let pod = found.pod.map(|pod| text::Pod(&found, pod).to_string());
     let claim = found.claim.map(|claim| text::Claim(&found, claim).to_string());
     match (pod, claim) {
         (None, None) => Err(format!("no pod and no ResourceClaim {key}").into()),
-        (pod, claim) => Ok(Explained::Text(pod.into_iter().chain(claim).collect())),
+        (pod, claim) => Ok(Prepared::Ready(pod.into_iter().chain(claim).collect())),
     }
 }

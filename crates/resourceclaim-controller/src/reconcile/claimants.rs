@@ -4,19 +4,20 @@
 use std::sync::Arc;
 
 use controller_core::api::AnswerClass as Answered;
+use controller_core::cache::{Freshness, Store};
 use controller_core::controller::Outcome;
-use controller_core::informer::{Freshness, Store};
 use controller_core::meta::ObjectKey;
 
 use super::settled::Settled;
-use super::{Action, Key, REQUESTS_A_PASS, SIDE_BY_SIDE, StateChange, Turn};
+use super::{Action, Key, SIDE_BY_SIDE, StateChange, Turn};
+use crate::contested::WriteKey;
 use crate::decide::{
-    Claimant, ClaimantId, Create, EntryVerdict as Entitled, Group, LiveClaim, Reservation, Reserve, answer,
-    group_of, made_after, reservation, statuses, wants_claims,
+    Claimant, ClaimantId, Create, EntryVerdict as Entitled, Group, LiveClaim, REQUESTS_A_PASS, Reservation,
+    Reserve, answer, group_of, made_after, reservation, statuses, wants_claims,
 };
 use crate::error::EntryError;
 use crate::requests::{Answer, Query, Record, Write};
-use crate::state::{Failing, WriteKey};
+use crate::state::Failing;
 use crate::view::{ClaimSource, ClaimView, ClaimantView, Entry, beside};
 
 /// Most names that are tried for a claim in one pass.

@@ -8,12 +8,12 @@ use controller_core::controller::{Outcome, Requeue};
 use controller_core::meta::{ObjectKey, Uid};
 
 use super::{Action, Key, SIDE_BY_SIDE, Turn};
+use crate::contested::WriteKey;
 use crate::decide::{
     Being, ClaimPlan as Giving, ClaimantId, ConsumerLookup, Evidence, Next as GiveBack, Ownership, Standing,
     next_step, owner, standing,
 };
 use crate::requests::{Answer, Query, Write};
-use crate::state::WriteKey;
 use crate::view::{ClaimView, Consumer};
 
 impl Turn<'_> {

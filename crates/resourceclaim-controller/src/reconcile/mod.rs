@@ -27,13 +27,12 @@ mod claims;
 mod settled;
 mod shown;
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::api::{AnswerClass as Answered, CallFailed};
 use controller_core::controller::{
-    CacheRead, CacheWrite, Context, ContextMut, Controller, Driver, LoopEvent, Outcome, Queue, RequestOf,
+    CacheRead, CacheWrite, Context, ContextMut, Controller, Inspector, LoopEvent, Outcome, Queue, RequestOf,
     ResultOf, Retry, RetryLimit,
 };
 use controller_core::events::Recorder;
@@ -41,11 +40,12 @@ use controller_core::meta::{ObjectKey, Uid};
 use controller_core::rival::Pace;
 use prometheus::Registry;
 
+use crate::contested::{Contested, WriteKey};
 use crate::decide::{ClaimantId, Gates, PENDING_TTL};
 use crate::events::Event;
 use crate::gates::{self, Answers};
 use crate::requests::{Answer, Query, Write};
-use crate::state::{self, Contested, Failing, State, WriteKey};
+use crate::state::{self, Failing, Key, State};
 use crate::view::{ClaimantKind, beside};
 use crate::{NAME, ResourceClaimController, Stores, metrics};
 
@@ -55,27 +55,11 @@ const QUEUE: &str = "resource_claim";
 const RETRY_LAST: Duration = Duration::from_mins(1);
 /// Most requests of one pass in flight at a time.
 const SIDE_BY_SIDE: usize = 8;
-/// A pass with this many requests leaves the other entries to the next one, so that other keys get their turn in
-/// between.
-pub const REQUESTS_A_PASS: usize = 128;
 /// How soon a reservation that another writer removed is written again.
 const RESERVATIONS: Pace = Pace {
     first: Duration::from_secs(1),
     longest: Duration::from_mins(1),
 };
-
-/// A key of the queue `resource_claim`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Key {
-    /// A pod, which may need claims or reservations.
-    Pod(ObjectKey),
-    /// A claim, which may no longer be needed by all its consumers.
-    Claim(ObjectKey),
-    /// A `PodGroup`, which may need claims.
-    PodGroup(ObjectKey),
-    /// The check of the feature gates against the API server.
-    Gates,
-}
 
 /// A change of the state that needs no request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,18 +89,6 @@ struct Turn<'a> {
 }
 
 type Action = controller_core::controller::Action<ResourceClaimController>;
-
-/// As in upstream's queue.
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Pod(key) => write!(f, "pod:{key}"),
-            Self::Claim(key) => write!(f, "claim:{key}"),
-            Self::PodGroup(key) => write!(f, "podgroup:{key}"),
-            Self::Gates => f.write_str("gates"),
-        }
-    }
-}
 
 impl Controller for ResourceClaimController {
     type Stores = Stores;
@@ -164,8 +136,8 @@ impl Controller for ResourceClaimController {
     fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &Key, result: ResultOf<'_, Self>) {
         match result {
             ResultOf::Remembered(StateChange::Gates(gates)) => state::observe_gates(cx, gates, self.gates),
-            ResultOf::Remembered(note) => learn_note(cx, note),
-            ResultOf::Outcome(write, outcome) => learn_outcome(cx, write, outcome),
+            ResultOf::Remembered(note) => on_state_change(cx, note),
+            ResultOf::Outcome(write, outcome) => on_outcome(cx, write, outcome),
             ResultOf::Answer(Query::Rival(contested), reply) => {
                 let manager = match &reply.value {
                     Ok(Answer::Manager(Some(manager))) => manager.as_str(),
@@ -234,12 +206,12 @@ impl Controller for ResourceClaimController {
         Some(Err(text))
     }
 
-    fn record(&self, event: Event, recorder: &Recorder) {
+    fn record(&self, event: Event, recorder: &dyn Recorder) {
         event.record(&self.creates, &self.rival_writes, recorder);
     }
 
-    fn register(driver: &Arc<Driver<Self>>, registry: &Registry) -> prometheus::Result<()> {
-        metrics::register_claims(driver, registry)
+    fn register(inspector: &Inspector<Self>, registry: &Registry) -> prometheus::Result<()> {
+        metrics::register_claims(inspector, registry)
     }
 }
 
@@ -257,7 +229,7 @@ impl ResourceClaimController {
     }
 }
 
-fn learn_note(cx: &mut ContextMut<'_, ResourceClaimController>, note: StateChange) {
+fn on_state_change(cx: &mut ContextMut<'_, ResourceClaimController>, note: StateChange) {
     let (state, now) = (&mut *cx.state, cx.now.uptime);
     match note {
         StateChange::Undone(contested) => {
@@ -300,7 +272,7 @@ fn learn_note(cx: &mut ContextMut<'_, ResourceClaimController>, note: StateChang
     }
 }
 
-fn learn_outcome(cx: &mut ContextMut<'_, ResourceClaimController>, write: &Write, outcome: &Outcome) {
+fn on_outcome(cx: &mut ContextMut<'_, ResourceClaimController>, write: &Write, outcome: &Outcome) {
     let is_written = match outcome {
         Outcome::Accepted(_) => true,
         Outcome::Planned => return,

@@ -42,11 +42,11 @@ impl Settled {
 
     /// Ends the pass. Waiting for something else is no failure; a failed request has already been reported.
     pub(super) fn end(self, key: Key) -> Action {
-        let wake = match self.left {
+        let enqueue = match self.left {
             _ if self.breaks_off => Some(Requeue::Now),
             left => left.map(Requeue::After),
         };
-        let requeues = wake.map(|wake| (key, wake)).into_iter().collect();
+        let requeues = enqueue.map(|enqueue| (key, enqueue)).into_iter().collect();
         let failures = self.failures;
         let is_told = failures.iter().any(|(_, error)| error.is_of_a_request());
         if is_told || failures.iter().all(|(_, error)| error.waits()) {

@@ -8,7 +8,7 @@ use controller_core::meta::ObjectKey;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::ResourceClaim;
 use k8s_openapi::api::scheduling::v1beta1::PodGroup;
-use kube::core::Request as Http;
+use kube_core::Request as Http;
 
 pub use self::queries::{Answer, Query};
 pub use self::writes::{Record, Write};

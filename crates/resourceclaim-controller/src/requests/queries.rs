@@ -7,22 +7,22 @@
 use std::sync::Arc;
 
 use controller_core::api::Verb;
+use controller_core::cache::{Page, Versioned};
 use controller_core::controller::{self, Request, requests_to};
-use controller_core::informer::{Page, Versioned};
 use controller_core::meta::ObjectKey;
 use controller_core::rival::manager_of;
-use controller_core::runtime::ServerVersion;
+use controller_core::version::ServerVersion;
 use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, ManagedFieldsEntry};
-use kube::api::{GetParams, ListParams};
-use kube::core::{PartialObjectMeta, Request as Http};
+use kube_core::params::{GetParams, ListParams};
+use kube_core::{PartialObjectMeta, Request as Http};
 use serde_json::{from_slice, json};
 
 use super::{CLAIMS, TEMPLATES, claimants, claims_in};
 use crate::NAME;
+use crate::contested::{Contested, WriteKey};
 use crate::decide::{Being, ClaimantId};
 use crate::pod_group::GroupVersion;
-use crate::state::{Contested, WriteKey};
 use crate::view::{
     AlphaPodGroupWire, ClaimView, ClaimWire, ClaimantKind, ClaimantView, PodGroupWire, PodWire,
     SCHEDULING_GROUP, TemplateView, TemplateWire,
@@ -99,7 +99,7 @@ impl controller::Query for Query {
             Self::Version => ServerVersion.request(),
             Self::Served => {
                 let http = http::Request::get(format!("/apis/{SCHEDULING_GROUP}")).body(Vec::new());
-                let http = http.map_err(kube::core::request::Error::BuildRequest);
+                let http = http.map_err(kube_core::request::Error::BuildRequest);
                 Request::new(Verb::Get, SCHEDULING_GROUP, &"", http)
             }
             Self::Claims(namespace) => {

@@ -18,14 +18,14 @@ use controller_core::api::Verb;
 use controller_core::controller::{self, Description, Object, Request};
 use controller_core::meta::{ObjectKey, Uid};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube_core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{CLAIMS, CLAIMS_STATUS, claimants, claims_in};
+use crate::contested::WriteKey;
 use crate::decide::{ClaimPlan, Create, FIELD_MANAGER, Reserve};
-use crate::state::WriteKey;
 use crate::view::{
     ClaimStatus, ClaimView, ClaimantKind, Consumer, ConsumerKind, ENTRY_ANNOTATION, FINALIZER,
     SCHEDULING_GROUP,
@@ -101,7 +101,7 @@ impl controller::Write for Write {
             Self::Create(create) => {
                 let claim = create.claim();
                 let http = serde_json::to_vec(&new_claim(create, claim.name.to_string()))
-                    .map_err(kube::core::request::Error::SerializeBody)
+                    .map_err(kube_core::request::Error::SerializeBody)
                     .and_then(|body| claims_of(&claim).create(&PostParams::default(), body));
                 Request::new(Verb::Create, CLAIMS, &claim, http)
             }
@@ -170,7 +170,7 @@ impl controller::Write for Write {
     }
 }
 
-fn claims_of(claim: &ObjectKey) -> kube::core::Request {
+fn claims_of(claim: &ObjectKey) -> kube_core::Request {
     claims_in(claim.namespace.as_deref())
 }
 

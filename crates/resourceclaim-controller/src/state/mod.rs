@@ -7,28 +7,50 @@
 mod requeues;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use controller_core::cache::{Change, Store};
 use controller_core::controller::{ContextMut, LoopEvent, Requeue, Watches};
-use controller_core::informer::{Change, Store};
 use controller_core::meta::{ObjectKey, Uid};
 use controller_core::rival::Contests;
 use k8s_openapi::Resource as _;
 use k8s_openapi::api::scheduling::v1beta1::PodGroup;
 
-use self::requeues::{wake, wake_all, wake_changed, wake_claims, wake_members, wake_users};
+use self::requeues::{enqueue, enqueue_all, enqueue_changed, enqueue_claims, enqueue_members, enqueue_users};
 use crate::ResourceClaimController;
-use crate::decide::{
-    ClaimantId, Departed, Gates, MANY_ENTRIES, Quiet, RESERVED_FOR_MAX_SIZE, Reserve, wants_claims,
-};
+use crate::contested::{Contested, WriteKey};
+use crate::decide::{ClaimantId, Departed, Gates, MANY_ENTRIES, Quiet, RESERVED_FOR_MAX_SIZE, wants_claims};
 use crate::events::Event;
-use crate::reconcile::Key;
 use crate::requests::Write;
 use crate::route::{self, ClaimantWakes, Users};
-use crate::view::{
-    ClaimIndex, ClaimStatus, ClaimView, ClaimantIndex, ClaimantKind, ClaimantView, TemplateView,
-};
+use crate::view::{ClaimIndex, ClaimView, ClaimantIndex, ClaimantKind, ClaimantView, TemplateView};
+
+/// A key of the queue `resource_claim`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Key {
+    /// A pod, which may need claims or reservations.
+    Pod(ObjectKey),
+    /// A claim, which may no longer be needed by all its consumers.
+    Claim(ObjectKey),
+    /// A `PodGroup`, which may need claims.
+    PodGroup(ObjectKey),
+    /// The check of the feature gates against the API server.
+    Gates,
+}
+
+/// As in upstream's queue.
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Pod(key) => write!(f, "pod:{key}"),
+            Self::Claim(key) => write!(f, "claim:{key}"),
+            Self::PodGroup(key) => write!(f, "podgroup:{key}"),
+            Self::Gates => f.write_str("gates"),
+        }
+    }
+}
 
 /// Caches listed this shortly before a term already have what was written in the previous one.
 const JUST_LISTED: Duration = Duration::from_secs(10);
@@ -75,67 +97,6 @@ pub struct State {
 
 /// Why each of these entries has no claim.
 pub type Failing = BTreeMap<Arc<str>, String>;
-
-/// A write that another writer may undo.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum WriteKey {
-    /// The status of the object of this uid names this claim for this entry.
-    Recorded {
-        kind: ClaimantKind,
-        claimant: Uid,
-        entry: Arc<str>,
-        claim: Arc<str>,
-    },
-    /// The claim is reserved for the consumer.
-    Reserved { claim: Uid, consumer: Uid },
-    /// This entry of the pod, which is done, has no claim.
-    Deleted { pod: Uid, entry: Arc<str> },
-}
-
-/// A write that another writer may have undone.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Contested {
-    pub write: WriteKey,
-    /// The pod, the group or the claim that was written.
-    pub object: ObjectKey,
-    pub uid: Uid,
-}
-
-impl WriteKey {
-    /// The uid of the object that the write is about: once that object is gone, nothing can be undone.
-    fn subject(&self) -> &Uid {
-        match self {
-            Self::Recorded { claimant, .. } => claimant,
-            Self::Reserved { claim, .. } => claim,
-            Self::Deleted { pod, .. } => pod,
-        }
-    }
-
-    /// None if the status names no claim.
-    pub(crate) fn recorded(kind: ClaimantKind, claimant: &Uid, status: &ClaimStatus) -> Option<Self> {
-        Some(Self::Recorded {
-            kind,
-            claimant: claimant.clone(),
-            entry: Arc::clone(&status.entry),
-            claim: Arc::clone(status.claim.as_ref()?),
-        })
-    }
-
-    pub(crate) fn reserved(reserve: &Reserve) -> Self {
-        Self::Reserved {
-            claim: reserve.uid.clone(),
-            consumer: reserve.consumer.uid.clone(),
-        }
-    }
-
-    /// None if the claim was not made for an entry of a pod.
-    pub(crate) fn deleted(claim: &ClaimView) -> Option<Self> {
-        Some(Self::Deleted {
-            pod: claim.owning_pod()?.uid.clone(),
-            entry: Arc::clone(claim.entry.as_ref()?),
-        })
-    }
-}
 
 impl State {
     /// A term begins at `now`: caches that were listed long ago may be behind.
@@ -244,12 +205,12 @@ impl Watches<ClaimantView> for ResourceClaimController {
             });
         }
         match route::claimant_wakes(&change) {
-            ClaimantWakes::Claimant => wake_changed(cx, claimant, None, self.gates),
-            ClaimantWakes::Claims => wake_claims(cx, &claimant.key, &claimant.uid, &claimant.claims()),
+            ClaimantWakes::Claimant => enqueue_changed(cx, claimant, None, self.gates),
+            ClaimantWakes::Claims => enqueue_claims(cx, &claimant.key, &claimant.uid, &claimant.claims()),
             ClaimantWakes::Nobody => {}
         }
         if matches!(claimant.kind, ClaimantKind::PodGroup(_)) {
-            wake_members(cx, &claimant.key, None, self.gates);
+            enqueue_members(cx, &claimant.key, None, self.gates);
         }
     }
 }
@@ -278,7 +239,7 @@ impl Watches<ClaimView> for ResourceClaimController {
         }
         let users = route::users(&change);
         if users != Users::None {
-            wake_users(cx, claim, &users, self.gates);
+            enqueue_users(cx, claim, &users, self.gates);
         }
     }
 }
@@ -296,7 +257,7 @@ impl Watches<TemplateView> for ResourceClaimController {
         let index = ClaimantIndex::Template(template.key.clone());
         for store in [&cx.stores.pods, &cx.stores.groups] {
             for claimant in store.by_index(&index) {
-                wake(cx, &claimant, None, self.gates, Requeue::Reset);
+                enqueue(cx, &claimant, None, self.gates, Requeue::Reset);
             }
         }
     }
@@ -324,7 +285,7 @@ pub(crate) fn observe(cx: &mut Cx<'_>, event: LoopEvent<'_, ResourceClaimControl
         }
         LoopEvent::Resync => {
             cx.out.enqueue(Key::Gates);
-            wake_all(cx, gates);
+            enqueue_all(cx, gates);
         }
         // From now on groups may be served in another version.
         LoopEvent::Watching(PodGroup::URL_PATH_SEGMENT, false) => cx.out.enqueue(Key::Gates),
@@ -350,14 +311,14 @@ pub(crate) fn observe_gates(cx: &mut Cx<'_>, now: Gates, begun_with: Gates) {
         return;
     }
     cx.state.has_gates = true;
-    wake_all(cx, now);
+    enqueue_all(cx, now);
 }
 
 /// The API server no longer has the pod or the group, or never had it. The cache may still show it, or only show it
 /// now.
 pub(crate) fn observe_gone(cx: &mut Cx<'_>, gone: ClaimantId) {
     if cx.leading {
-        wake_claims(cx, &gone.key, &gone.uid, &[]);
+        enqueue_claims(cx, &gone.key, &gone.uid, &[]);
     }
     cx.state.departed(gone, &cx.stores.claims);
 }

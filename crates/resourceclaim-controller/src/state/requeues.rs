@@ -2,24 +2,24 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | RC-16 | `wake`, `wake_users`, `wake_claims` | `tests/sync/claims.rs::what_no_rule_reads_wakes_nothing` |
+//! | RC-16 | `enqueue`, `enqueue_users`, `enqueue_claims` | `tests/sync/claims.rs::what_no_rule_reads_wakes_nothing` |
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use controller_core::cache::Store;
 use controller_core::controller::Requeue;
-use controller_core::informer::Store;
 use controller_core::meta::{ObjectKey, Uid};
 
 use super::Cx;
 use crate::Stores;
 use crate::decide::{Claimant, Gates, Groups, group_of, needs_work, needs_work_on};
-use crate::reconcile::Key;
 use crate::route::Users;
+use crate::state::Key;
 use crate::view::{ClaimIndex, ClaimView, ClaimantIndex, ClaimantKind, ClaimantView, beside};
 
 /// Enqueues everything: a term begins, or has gone on for an hour.
-pub(super) fn wake_all(cx: &mut Cx<'_>, gates: Gates) {
+pub(super) fn enqueue_all(cx: &mut Cx<'_>, gates: Gates) {
     let stores = cx.stores;
     let claims = stores
         .claims
@@ -33,13 +33,13 @@ pub(super) fn wake_all(cx: &mut Cx<'_>, gates: Gates) {
         .into_iter()
         .flat_map(Store::snapshot)
     {
-        wake_changed(cx, &claimant, None, gates);
+        enqueue_changed(cx, &claimant, None, gates);
     }
 }
 
 /// Enqueues the pod or the group if it needs work; if a claim has changed, only about the entries for this claim. A pod
 /// with thousands of entries must not be evaluated as a whole for each of its claims.
-pub(super) fn wake(
+pub(super) fn enqueue(
     cx: &mut Cx<'_>,
     view: &ClaimantView,
     claim: Option<&ClaimView>,
@@ -76,7 +76,7 @@ pub(super) fn wake(
 
 /// Enqueues the pod or the group if it needs work, after a change that concerns it; a group's earlier failures no
 /// longer count.
-pub(super) fn wake_changed(
+pub(super) fn enqueue_changed(
     cx: &mut Cx<'_>,
     claimant: &ClaimantView,
     claim: Option<&ClaimView>,
@@ -86,11 +86,11 @@ pub(super) fn wake_changed(
         ClaimantKind::Pod => Requeue::Now,
         ClaimantKind::PodGroup(_) => Requeue::Reset,
     };
-    wake(cx, claimant, claim, gates, when);
+    enqueue(cx, claimant, claim, gates, when);
 }
 
 /// Enqueues the pods and groups that use the claim and need work.
-pub(super) fn wake_users(cx: &mut Cx<'_>, claim: &ClaimView, users: &Users, gates: Gates) {
+pub(super) fn enqueue_users(cx: &mut Cx<'_>, claim: &ClaimView, users: &Users, gates: Gates) {
     let stores = cx.stores;
     // The pod that controls the claim may not have recorded it.
     if let Some(owner) = claim.owning_pod()
@@ -98,32 +98,32 @@ pub(super) fn wake_users(cx: &mut Cx<'_>, claim: &ClaimView, users: &Users, gate
         && pod.uid == owner.uid
         && users.include(&pod.uid)
     {
-        wake_changed(cx, &pod, Some(claim), gates);
+        enqueue_changed(cx, &pod, Some(claim), gates);
     }
     let index = ClaimantIndex::Claim(claim.key.clone());
     for pod in stores.pods.by_index(&index) {
         if users.include(&pod.uid) {
-            wake_changed(cx, &pod, Some(claim), gates);
+            enqueue_changed(cx, &pod, Some(claim), gates);
         }
     }
     let (Users::All, Groups::On(_)) = (users, gates.groups) else {
         return;
     };
     for group in stores.groups.by_index(&index) {
-        wake_changed(cx, &group, Some(claim), gates);
+        enqueue_changed(cx, &group, Some(claim), gates);
     }
     if let Some(owner) = claim.owning_group() {
         let key = beside(&claim.key, &owner.name);
         if let Some(group) = stores.groups.get(&key) {
-            wake_changed(cx, &group, Some(claim), gates);
+            enqueue_changed(cx, &group, Some(claim), gates);
         }
-        wake_members(cx, &key, Some(claim), gates);
+        enqueue_members(cx, &key, Some(claim), gates);
     }
 }
 
 /// Enqueues the claims that a pod or a group names, and those that it owns or that are reserved for it, recorded or
 /// not.
-pub(super) fn wake_claims(cx: &mut Cx<'_>, claimant: &ObjectKey, uid: &Uid, named: &[Arc<str>]) {
+pub(super) fn enqueue_claims(cx: &mut Cx<'_>, claimant: &ObjectKey, uid: &Uid, named: &[Arc<str>]) {
     let named = named.iter().map(|name| beside(claimant, name));
     let claims = cx
         .stores
@@ -137,9 +137,9 @@ pub(super) fn wake_claims(cx: &mut Cx<'_>, claimant: &ObjectKey, uid: &Uid, name
 }
 
 /// Enqueues the pods of a group that need work; if a claim has changed, about this claim.
-pub(super) fn wake_members(cx: &mut Cx<'_>, group: &ObjectKey, claim: Option<&ClaimView>, gates: Gates) {
+pub(super) fn enqueue_members(cx: &mut Cx<'_>, group: &ObjectKey, claim: Option<&ClaimView>, gates: Gates) {
     let stores: &Stores = cx.stores;
     for pod in stores.pods.by_index(&ClaimantIndex::Group(group.clone())) {
-        wake_changed(cx, &pod, claim, gates);
+        enqueue_changed(cx, &pod, claim, gates);
     }
 }

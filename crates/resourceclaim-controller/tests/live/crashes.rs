@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use controller_core::clock::{Clock, saturating_add};
+use controller_core::time::saturating_add;
+use controller_runtime::clock::Clock;
 use controller_testing::{audit, long_or_short};
 use futures::{StreamExt, stream};
 use local_control_plane::eventually;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use controller_core::clock::Clock;
+use controller_runtime::clock::Clock;
 use controller_testing::audit::Asked;
 use controller_testing::cluster::{Cluster, shipped_or_debug};
 use controller_testing::soon;

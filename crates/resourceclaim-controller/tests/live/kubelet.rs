@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::clock::Clock;
-use controller_core::tasks::TaskSet;
+use controller_runtime::clock::Clock;
+use controller_runtime::tasks::TaskSet;
 use futures::{StreamExt, stream};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimConsumerReference};
-use kube::Api;
-use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, Preconditions};
+use kube::{Api, ResourceExt};
 use local_control_plane::ControlPlane;
 use parking_lot::Mutex;
 use serde_json::json;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use controller_core::api::{AnswerClass, CallFailed};
+use controller_core::cache::Versioned;
 use controller_core::controller::{Accepted, Completed, RequestOf};
-use controller_core::informer::Versioned;
 use controller_core::meta::{ObjectKey, Uid};
 use controller_testing::sim;
 use jiff::Timestamp;

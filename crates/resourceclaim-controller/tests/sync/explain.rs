@@ -1,9 +1,9 @@
 //! What `explain` prints.
 
-use controller_core::api::Caller;
 use controller_core::config::Encoding;
-use controller_core::controller::{self, Sender};
 use controller_core::meta::ObjectKey;
+use controller_runtime::driver;
+use controller_runtime::sender::{Caller, Sender};
 use resourceclaim_controller::decide::Gates;
 use resourceclaim_controller::explain::explain;
 use serde_json::json;
@@ -17,7 +17,7 @@ async fn explained(world: &World, name: &str) -> Option<String> {
         Encoding::default(),
     );
     let key = ObjectKey::namespaced("default", name);
-    let explanation = controller::explain(sender, move |pass, _| explain(pass, Gates::default(), &key));
+    let explanation = driver::explain(sender, move |pass, _| explain(pass, Gates::default(), &key));
     explanation.await.ok()
 }
 

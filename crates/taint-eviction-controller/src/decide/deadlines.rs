@@ -13,11 +13,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::api::dated::CLOCK_TOLERANCE;
-use controller_core::clock::saturating_add;
+use controller_core::api::CLOCK_TOLERANCE;
 use controller_core::meta::{ObjectKey, Uid};
+use controller_core::time::saturating_add;
 use jiff::{SignedDuration, Timestamp};
 
+use super::moment::Moment;
 use super::taints::TaintStay;
 use super::tolerations::used_tolerations;
 use crate::view::{PodView, Taint, Toleration};
@@ -101,52 +102,9 @@ pub struct Eviction {
     pub deadline: Timestamp,
 }
 
-/// A time and its clock; clocks may differ.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Moment {
-    /// Read from an object, by the cluster's clock.
-    Stamped(Timestamp),
-    /// When we saw something first, by our clock.
-    Observed(Timestamp),
-}
-
-/// Since when a taint counts that was seen first at `first_sight`: since its `timeAdded`, unless that is missing or
-/// lies in the future (TE-4).
-pub fn since(taint: &Taint, first_sight: Timestamp) -> Moment {
-    stamped_or_observed(taint.time_added, first_sight)
-}
-
-/// Since when a pod counts as bound that was seen first at `first_sight` (TE-4).
-pub fn bound(pod: &PodView, first_sight: Timestamp) -> Moment {
-    stamped_or_observed(pod.bound, first_sight)
-}
-
 /// True if [`bound`] will need the time at which this pod, seen now, was seen first.
 pub fn first_sight_counts(pod: &PodView, now: Timestamp) -> bool {
     pod.bound.is_none_or(|bound| bound > now)
-}
-
-fn stamped_or_observed(stamped: Option<Timestamp>, first_sight: Timestamp) -> Moment {
-    match stamped {
-        Some(stamped) if stamped <= first_sight => Moment::Stamped(stamped),
-        _ => Moment::Observed(first_sight),
-    }
-}
-
-impl Moment {
-    /// This moment by our clock, which is `ahead` of the cluster's.
-    pub fn by_our_clock(self, ahead: SignedDuration) -> Timestamp {
-        match self {
-            Self::Stamped(at) => saturating_add(at, Duration::try_from(ahead).unwrap_or_default()),
-            Self::Observed(at) => at,
-        }
-    }
-
-    /// Compares as if the clocks did not differ.
-    pub(super) fn earlier(self, other: Self) -> Self {
-        let by = |moment: Self| moment.by_our_clock(SignedDuration::ZERO);
-        if by(other) < by(self) { other } else { self }
-    }
 }
 
 /// How far our clock counts as ahead of the API server's when a read found it `ahead`: zero up to [`CLOCK_TOLERANCE`]

@@ -5,15 +5,17 @@
 //! | TE-10 | `retry_wait` | `tests/decide_table.rs::failures_are_retried_fast_then_ever_more_slowly` |
 
 mod deadlines;
+mod moment;
 mod taints;
 mod tolerations;
 
 use std::time::Duration;
 
 pub use self::deadlines::{
-    Eviction, Judgement, JudgementTime, KeepReason, Moment, PendingEviction, Rules, Sight, Tolerated,
-    Verdict, bound, clock_ahead, first_sight_counts, judge, since,
+    Eviction, Judgement, JudgementTime, KeepReason, PendingEviction, Rules, Sight, Tolerated, Verdict,
+    clock_ahead, first_sight_counts, judge,
 };
+pub use self::moment::{Moment, bound, since};
 pub use self::taints::{TAINTS_OF_A_FAILED_NODE, TaintMemory, TaintStay, seen};
 pub use self::tolerations::used_tolerations;
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::deadlines::{Moment, since};
+use super::moment::{Moment, since};
 use crate::view::Taint;
 
 /// The two taints that the node-lifecycle controller puts on a node that does not answer; it swaps them. Source:

@@ -1,6 +1,6 @@
 //! The protobuf fields that are read, by the numbers of Kubernetes' `generated.proto`.
 
-use controller_core::informer::protobuf::{CONDITIONS, FieldKind, METADATA, Message};
+use controller_core::cache::protobuf::{CONDITIONS, FieldKind, METADATA, Message};
 
 /// `v1.Pod`.
 pub(super) const POD: Message = &[

@@ -11,7 +11,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 
-use controller_core::informer::View;
+use controller_core::cache::View;
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::Timestamp;
 

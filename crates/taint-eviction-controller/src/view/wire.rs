@@ -1,7 +1,7 @@
 //! The decoded objects, and how they become views.
 
-use controller_core::informer::protobuf::Message;
-use controller_core::informer::{DecodeError, Identity, Interned, Wire, share, time};
+use controller_core::cache::protobuf::Message;
+use controller_core::cache::{DecodeError, Identity, Interned, Wire, share, time};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;

@@ -3,19 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use controller_core::clock::saturating_add;
+use controller_core::time::saturating_add;
 use controller_testing::chart::account;
 use controller_testing::cluster::{self, kubectl};
+pub(crate) use controller_testing::cluster::{now, until_time as until, whole};
 use controller_testing::soon;
+pub(crate) use controller_testing::{Replica, SOON};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Event;
 use kube::Api;
 use kube::api::ListParams;
 use local_control_plane::eventually;
 use serde_json::{Value, json};
-
-pub(crate) use controller_testing::cluster::{now, until_time as until, whole};
-pub(crate) use controller_testing::{Replica, SOON};
 
 pub(crate) const NAMESPACE: &str = "default";
 pub(crate) const OVERDUE: &str = "taint_eviction_controller_overdue_evictions";

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::time::Duration;
 
-use controller_core::clock::Clock;
+use controller_runtime::clock::Clock;
 use controller_testing::{soon, upgrades};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;

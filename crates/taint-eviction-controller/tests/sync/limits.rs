@@ -1,6 +1,6 @@
 //! Evictions that wait for the client-side limits.
 
-use controller_core::clock::Clock;
+use controller_runtime::clock::Clock;
 use embedded_apiserver::{Fault, RecordedRequest, RequestVerb};
 
 use crate::world::{For, World, process};

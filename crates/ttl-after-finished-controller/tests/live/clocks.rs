@@ -1,7 +1,7 @@
 //! A clock of ours that is an hour wrong, beside those of the API server and of who finished the Job. The loop runs
 //! inside the test, on the permissions of the service account: a binary has the machine's clock.
 
-use controller_core::clock::Clock;
+use controller_runtime::clock::Clock;
 use controller_testing::Start;
 use jiff::SignedDuration;
 use ttl_after_finished_controller::TtlAfterFinishedController;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use controller_core::clock::{Clock, saturating_add};
+use controller_core::time::saturating_add;
+use controller_runtime::clock::Clock;
 use controller_testing::cluster::{now, whole};
 use jiff::{SignedDuration, Timestamp};
 use kube::api::{Patch, PatchParams};

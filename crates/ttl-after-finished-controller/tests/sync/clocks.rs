@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use controller_core::api::Caller;
 use controller_core::config::Encoding;
-use controller_core::controller::{self, Sender};
 use controller_core::meta::ObjectKey;
+use controller_runtime::driver;
+use controller_runtime::sender::{Caller, Sender};
 use controller_testing::seeded_bugs::answered_late;
 use embedded_apiserver::{Fault, RecordedRequest, RequestVerb};
 use ttl_after_finished_controller::explain::explain;
@@ -108,7 +108,7 @@ async fn an_answer_that_is_long_in_coming_says_nothing_about_our_clock() {
     );
     let sender = Sender::new(client, Caller::new(world.clock.clone()), Encoding::default());
     let job = ObjectKey::namespaced("default", "job");
-    let explanation = controller::explain(sender, |pass, _| explain(pass, &job)).await;
+    let explanation = driver::explain(sender, |pass, _| explain(pass, &job)).await;
     assert_eq!(
         explanation.unwrap(),
         "Job default/job: ttlSecondsAfterFinished 10 s\n\

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use controller_core::clock::Clock;
+use controller_runtime::clock::Clock;
 use controller_testing::cluster::binary;
 use controller_testing::proxy::Proxy;
 

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use super::super::{Action, AnswerOf, Controller, Now, Pass, Reply, StoreOf};
 use super::{KeyQueue, Loop};
-use crate::informer::{Store, View};
+use crate::cache::{Store, View};
 
 impl<C: Controller> Loop<C> {
     /// What `reconcile` returns for `key` in a new pass; for tests.

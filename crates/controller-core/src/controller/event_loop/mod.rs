@@ -1,6 +1,7 @@
 //! The loop as a value: what has happened, what is in flight, what must be performed.
 
 mod inspect;
+mod inspector;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -19,8 +20,10 @@ use super::{
     Action, AnswerOf, Context, ContextMut, Controller, LoopEvent, Now, Outcome, Output, Pass, Reply,
     RequestOf, Requeue, ResultOf, StoreOf, Watches,
 };
-use crate::informer::{Delta, SourceEvent, Store, Taken, View};
+use crate::cache::{Delta, SourceEvent, Store, Taken, View};
 use crate::workqueue::QueueMetrics;
+
+pub use self::inspector::Inspector;
 
 /// Longest wait before the wall clock is read again, so that a clock that is set delays nothing for longer.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
@@ -48,7 +51,7 @@ pub struct Loop<C: Controller> {
     stage: Stage,
     leading: bool,
     pub(super) dry_run: bool,
-    woken: bool,
+    enqueued: bool,
     pub(super) effects: Vec<Effect<C>>,
     pub(super) told: Vec<Notification<C>>,
 }
@@ -89,7 +92,7 @@ impl<C: Controller> Loop<C> {
             stage: Stage::Starting,
             leading: false,
             dry_run,
-            woken: false,
+            enqueued: false,
             effects: Vec::new(),
             told: Vec::new(),
         }
@@ -150,7 +153,8 @@ impl<C: Controller> Loop<C> {
         Taken { changes, objects }
     }
 
-    pub(super) fn store_of<V: View>(&mut self, of: StoreOf<C, V>) -> &mut Store<V> {
+    /// The store that `of` names.
+    pub fn store_of<V: View>(&mut self, of: StoreOf<C, V>) -> &mut Store<V> {
         of(&mut self.stores)
     }
 
@@ -262,8 +266,8 @@ impl<C: Controller> Loop<C> {
     }
 
     /// Returns whether something since the last call makes a turn worthwhile.
-    pub fn take_woken(&mut self) -> bool {
-        std::mem::take(&mut self.woken)
+    pub fn take_enqueued(&mut self) -> bool {
+        std::mem::take(&mut self.enqueued)
     }
 
     /// Takes the notifications to emit.
@@ -336,14 +340,14 @@ impl<C: Controller> Loop<C> {
     }
 
     pub(super) fn requeue(&mut self, requeues: Vec<(C::Key, Requeue)>, now: Now) {
-        for (key, wake) in requeues {
-            self.requeue_key(key, wake, now);
+        for (key, requeue) in requeues {
+            self.requeue_key(key, requeue, now);
         }
     }
 
-    pub(super) fn requeue_key(&mut self, key: C::Key, wake: Requeue, now: Now) {
-        self.woken |= wake != Requeue::Cancel;
-        if matches!(wake, Requeue::Now | Requeue::Reset)
+    pub(super) fn requeue_key(&mut self, key: C::Key, requeue: Requeue, now: Now) {
+        self.enqueued |= requeue != Requeue::Cancel;
+        if matches!(requeue, Requeue::Now | Requeue::Reset)
             && let Some(pass) = self.passes.get_mut(&key)
             && pass.only_reads()
             && !std::mem::replace(&mut pass.is_runnable, true)
@@ -352,7 +356,7 @@ impl<C: Controller> Loop<C> {
             self.runnable.push_back(key.clone());
         }
         let (queue, seats) = self.seated(&key);
-        queue.requeue(key, wake, now, &seats);
+        queue.requeue(key, requeue, now, &seats);
     }
 
     pub(super) fn on_result(&mut self, key: &C::Key, result: ResultOf<'_, C>, now: Now) {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use controller_core::informer::protobuf::Message;
-use controller_core::informer::{DecodeError, Identity, Interned, OwnerWire, Wire, share, time};
+use controller_core::cache::protobuf::Message;
+use controller_core::cache::{DecodeError, Identity, Interned, OwnerWire, Wire, share, time};
 use controller_core::meta::OwnerRef;
 use jiff::Timestamp;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-use controller_core::informer::Versioned;
+use controller_core::cache::Versioned;
 use controller_core::meta::Uid;
 use rstest::rstest;
 use serde_json::json;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use controller_core::clock::Clock;
+use controller_runtime::clock::Clock;
 use controller_testing::fault_history::{At, Draw, EndState, Life};
 use controller_testing::history::{NEVER_NEEDED, Scene, Scripted, accepting};
 use controller_testing::objects::{condition, name, stays, text};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::clock::Clock;
+use controller_runtime::clock::Clock;
 use controller_testing::objects::{is_deleting, name, text, uid};
 use controller_testing::seeded_bugs::{between, send};
 use embedded_apiserver::{from_protobuf, watch_events};

@@ -1,5 +1,5 @@
-//! How an object ends: grace periods, finalizers, and what its dependents are told
-//! (apiserver `registry/rest/delete.go`, `registry/generic/registry/store.go`).
+//! Deletion: grace periods, finalizers, and dependents (apiserver `registry/rest/delete.go`,
+//! `registry/generic/registry/store.go`).
 
 mod options;
 
@@ -16,28 +16,28 @@ use crate::write::{Current, Write};
 
 pub(crate) use options::{DeleteOptions, Propagation};
 
-/// The finalizer of an object whose dependents are to stay.
+/// Finalizer that makes the garbage collector orphan the dependents.
 pub(crate) const ORPHAN: &str = "orphan";
-/// The finalizer of an object whose dependents are deleted first.
+/// Finalizer that makes the garbage collector delete the dependents first.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 
-/// What is left after a delete.
+/// The result of a delete.
 #[derive(Debug)]
 pub(crate) enum Deleted {
-    /// Nothing; the last state of the object.
+    /// The object is gone; this is its last state.
     Gone(Stored),
-    /// The object, which waits for its grace period or its finalizers.
+    /// The object remains until its grace period ends or its finalizers are removed.
     Waiting(Stored),
 }
 
-/// What a delete does to an object that can be deleted gracefully.
+/// The effect of a delete on the grace period.
 #[derive(Debug, PartialEq, Eq)]
 enum Grace {
-    /// The kind knows no grace period, or the one of this object is over.
+    /// The kind has no grace periods, or this object's has ended.
     None,
-    /// It is being deleted, no later than this delete asks for.
+    /// The object is already being deleted, and ends no later than this delete demands.
     Pending,
-    /// It has until `end`, `seconds` after the delete.
+    /// The object has until `end`, `seconds` after the delete.
     Until { end: Timestamp, seconds: i64 },
 }
 
@@ -75,7 +75,7 @@ impl Write<'_> {
         set_finalizers(&mut object, left);
         let waits = !finalizers(&object).is_empty() || seconds > 0;
         if grace == Grace::None && !waits {
-            // Nobody is told of a state between the last and none.
+            // Nobody sees the marked object: it is removed at once.
             return Ok(Deleted::Gone(self.remove(current.object)));
         }
         let marked = if object == current.object {
@@ -118,7 +118,7 @@ impl Write<'_> {
         }
     }
 
-    /// Whether an update that leaves `new` behind ends the object: it was only waiting for this.
+    /// True if an update to `new` ends the object, which was only waiting for this.
     pub(crate) fn is_over(old: &Value, new: &Value) -> bool {
         let metadata = &old["metadata"];
         metadata.get("deletionTimestamp").is_some()
@@ -126,13 +126,12 @@ impl Write<'_> {
             && finalizers(new).is_empty()
     }
 
-    /// The time of this write.
     pub(crate) fn now(&self) -> Timestamp {
         self.writer.now.parse().unwrap_or_default()
     }
 }
 
-/// The grace of a pod. Only a shorter period than the one that runs is taken.
+/// The grace period of a pod. A later delete can only shorten it.
 fn grace(pod: &Value, options: &DeleteOptions, now: Timestamp) -> Grace {
     let after = |start: Timestamp, seconds: i64| {
         start
@@ -165,7 +164,7 @@ fn grace(pod: &Value, options: &DeleteOptions, now: Timestamp) -> Grace {
             if end >= now {
                 return Grace::Until { end, seconds };
             }
-            // What is over ends now; a graceful end still takes another delete.
+            // The shortened period is already over: it ends now, but a graceful deletion still takes another delete.
             Grace::Until {
                 end: now,
                 seconds: seconds.min(1),
@@ -179,7 +178,7 @@ fn deletion_time(object: &Value) -> Option<Timestamp> {
     object["metadata"]["deletionTimestamp"].as_str()?.parse().ok()
 }
 
-/// The finalizers of an object after a delete: one of the garbage collector's at most.
+/// The finalizers after a delete, with at most one for the garbage collector.
 fn finalizers_after(resource: &Resource, object: &Value, options: &DeleteOptions) -> Vec<Value> {
     let own = finalizers(object);
     let others = own.iter().filter(|name| *name != ORPHAN && *name != FOREGROUND);
@@ -189,8 +188,8 @@ fn finalizers_after(resource: &Resource, object: &Value, options: &DeleteOptions
         .collect()
 }
 
-/// What an object asks the garbage collector to do before it goes: what the delete says, else what the
-/// object says, else what is usual for its kind.
+/// The finalizer that a delete adds for the garbage collector: by the delete's options, else by the object's
+/// finalizers, else by its kind.
 fn collector_finalizer(resource: &Resource, own: &[Value], options: &DeleteOptions) -> Option<&'static str> {
     if resource.dependents == Dependents::Unsupported {
         return None;
@@ -210,7 +209,6 @@ fn collector_finalizer(resource: &Resource, own: &[Value], options: &DeleteOptio
     }
 }
 
-/// Gives an object these finalizers.
 pub(crate) fn set_finalizers(object: &mut Value, finalizers: Vec<Value>) {
     if finalizers.is_empty() {
         remove(&mut object["metadata"], "finalizers");

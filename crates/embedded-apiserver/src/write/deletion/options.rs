@@ -6,28 +6,28 @@ use serde_json::Value;
 use crate::failure::{Cause, StatusError};
 use crate::write::Preconditions;
 
-/// How an object is to be deleted.
+/// Options of a delete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeleteOptions {
-    /// Seconds; none for the default of the object, less than 0 for 1.
+    /// Seconds; `None` for the object's default; negative values mean 1.
     pub(crate) grace: Option<i64>,
     pub(crate) preconditions: Preconditions,
     pub(crate) propagation: Option<Propagation>,
     pub(crate) dry_run: bool,
 }
 
-/// What becomes of the dependents of a deleted object.
+/// The effect of a delete on dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
-    /// They are deleted before it.
+    /// They are deleted before the object.
     Foreground,
-    /// They are deleted after it.
+    /// They are deleted after the object.
     Background,
     /// They stay.
     Orphan,
 }
 
-/// The options as they were sent.
+/// The options as sent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Sent {
@@ -38,7 +38,7 @@ struct Sent {
 }
 
 impl DeleteOptions {
-    /// Without delay or traces: grace 0, Background.
+    /// At once: grace period 0, `Background`.
     pub(crate) fn at_once() -> Self {
         Self {
             grace: Some(0),
@@ -47,7 +47,7 @@ impl DeleteOptions {
         }
     }
 
-    /// After the usual grace period.
+    /// With the default grace period.
     pub(crate) fn with(propagation: Propagation) -> Self {
         Self {
             propagation: Some(propagation),
@@ -55,14 +55,14 @@ impl DeleteOptions {
         }
     }
 
-    /// Insists on one incarnation of the object.
+    /// Requires this uid.
     #[must_use]
     pub(crate) fn of_uid(mut self, uid: &str) -> Self {
         self.preconditions.uid = Some(uid.to_owned());
         self
     }
 
-    /// Reads options that are a body or a part of one, e.g. of an eviction; null stands for none.
+    /// Reads the options from a body or a part of one, e.g. of an Eviction; null means no options.
     pub(crate) fn from_json(options: Value) -> Result<Self, StatusError> {
         let sent: Option<Sent> = serde_json::from_value(options).map_err(|error| {
             StatusError::bad_request(format!("json: cannot unmarshal DeleteOptions: {error}"))

@@ -1,4 +1,4 @@
-//! Claims of resources and their templates: what they ask for, what they get, and for whom.
+//! `ResourceClaims` and their templates: requests, allocations, reservations.
 
 use serde_json::{Value, json};
 
@@ -8,12 +8,12 @@ use crate::resource::table::NAMESPACES;
 use crate::syntax::{label, subdomain};
 use crate::write::{Write, served};
 
-/// What a namespace is labelled with whose claims may have access to devices in use.
+/// Label of namespaces whose claims may ask for access to devices in use.
 const ADMIN_ACCESS: &str = "resource.kubernetes.io/admin-access";
-/// For how many a claim can be reserved.
+/// Most consumers that a claim can be reserved for.
 const RESERVED_FOR_LIMIT: usize = 256;
 
-/// The spec of a claim, which is at `field` of its object.
+/// Checks the spec of a claim, at `field` of its object.
 pub(super) fn check(spec: &Value, field: &str, causes: &mut Causes) {
     for (number, request) in items(spec, "devices.requests").iter().enumerate() {
         let at = format!("{field}.devices.requests[{number}]");
@@ -39,7 +39,7 @@ pub(super) fn check(spec: &Value, field: &str, causes: &mut Causes) {
 }
 
 impl Write<'_> {
-    /// What a new claim or template may ask for in its namespace.
+    /// Checks if a new claim or template may ask for admin access in its namespace.
     pub(super) fn check_asked_access(&self, spec: &Value, causes: &mut Causes) {
         let requests = items(spec, "devices.requests");
         if let Some(number) = position_of_access(requests, |request| &request["exactly"]) {
@@ -48,7 +48,7 @@ impl Write<'_> {
         }
     }
 
-    /// A write of a claim's status: by whom, and from what to what.
+    /// Checks a write of a claim's status: the user's permission and the change.
     pub(super) fn check_claim_status(&self, old: &Value, new: &Value, causes: &mut Causes) {
         let results = |claim| items(claim, "status.allocation.devices.results");
         let granted = |claim| position_of_access(results(claim), |result| result);
@@ -75,7 +75,7 @@ impl Write<'_> {
         }
     }
 
-    /// To allocate and to reserve is a right beside that to write the status.
+    /// Allocating and reserving need a permission in addition to that for the status.
     fn check_binding(&self, old: &Value, new: &Value, causes: &mut Causes) {
         let is_bound_as_before = ["allocation", "reservedFor"]
             .iter()
@@ -94,7 +94,7 @@ impl Write<'_> {
     }
 }
 
-/// Takes out what drivers told about devices that are no longer allocated.
+/// Removes the drivers' status of devices that are no longer allocated.
 pub(crate) fn drop_deallocated_devices(old: &Value, new: &mut Value) {
     let still: Vec<_> = allocated_devices(new).collect();
     let gone: Vec<_> = allocated_devices(old)
@@ -177,7 +177,7 @@ fn check_allocation(claim: &Value, causes: &mut Causes) {
     }
 }
 
-/// Whether the claim has a request of this name, or one with a subrequest: `request/subrequest`.
+/// True if the claim has the request `name`, or the request and subrequest of `request/subrequest`.
 fn asks_for(claim: &Value, name: &str) -> bool {
     let (request, part) = match name.split_once('/') {
         Some((request, part)) => (request, Some(part)),
@@ -216,14 +216,14 @@ fn check_device(device: &Value, field: &str, causes: &mut Causes) {
     ] {
         let field = format!("{field}.{name}");
         match text(device, name) {
-            // The name of a device has no word of its own for being empty.
+            // kube-apiserver reports an empty device name as invalid, not as missing.
             "" if name != "device" => causes.required(&field, ""),
             given => causes.syntax(&field, given, rule),
         }
     }
 }
 
-/// What tells one device, or one share of it, from others.
+/// Identifies a device, or a share of one.
 type Device<'a> = [&'a str; 4];
 
 fn allocated_devices(claim: &Value) -> impl Iterator<Item = Device<'_>> {
@@ -236,7 +236,7 @@ fn device_of(entry: &Value) -> Device<'_> {
     ["driver", "pool", "device", "shareID"].map(|field| text(entry, field))
 }
 
-/// The first of `entries` that has access to devices in use.
+/// Index of the first entry with admin access.
 fn position_of_access(entries: &[Value], part: impl Fn(&Value) -> &Value) -> Option<usize> {
     entries
         .iter()

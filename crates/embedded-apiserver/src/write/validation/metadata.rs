@@ -9,7 +9,7 @@ use crate::resource::Resource;
 use crate::resource::table::CUSTOM_RESOURCE_DEFINITIONS;
 use crate::syntax::{label, label_value, path_segment, qualified_name, subdomain};
 
-/// How large all annotations of an object may be.
+/// Limit for the total size of an object's annotations, in bytes.
 const ANNOTATIONS_SIZE: usize = 256 * 1024;
 
 pub(super) fn check(resource: &Resource, object: &Value, name: &str, is_new: bool, causes: &mut Causes) {
@@ -17,13 +17,13 @@ pub(super) fn check(resource: &Resource, object: &Value, name: &str, is_new: boo
     if is_new {
         let rule = rule_for_names(resource);
         let prefix = text(metadata, "generateName");
-        // What is appended makes up for what it ends in.
+        // The suffix makes a trailing `-` or `.` valid.
         if !prefix.is_empty() && !rule(prefix.trim_end_matches(['-', '.'])).is_empty() {
             causes.syntax("metadata.generateName", prefix, rule);
         }
         causes.syntax("metadata.name", name, rule);
         if resource.kind == "Namespace" && name.contains('.') && subdomain(name).is_empty() {
-            // A more precise word than that it is no label.
+            // Replaces the less precise error that the name is not a label.
             causes.0.retain(|cause| cause.field != "metadata.name");
             causes.invalid("metadata.name", &json!(name), "must not contain dots");
         }
@@ -33,7 +33,7 @@ pub(super) fn check(resource: &Resource, object: &Value, name: &str, is_new: boo
     for (number, finalizer) in finalizers(object).iter().filter_map(Value::as_str).enumerate() {
         causes.syntax("metadata.finalizers", finalizer, qualified_name);
         let is_standard = matches!(finalizer, "kubernetes" | "orphan" | "foregroundDeletion");
-        // A rule of the API server's own kinds, not of what it is extended by.
+        // This rule applies to the API server's own kinds only, not to extensions.
         let is_extension = resource.is_custom() || resource.is(&CUSTOM_RESOURCE_DEFINITIONS);
         if !finalizer.contains('/') && !is_standard && !is_extension {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
@@ -51,7 +51,7 @@ fn rule_for_names(resource: &Resource) -> fn(&str) -> Vec<String> {
     }
 }
 
-/// Checks the labels in a field of `holder`, which is at `field` of the object.
+/// Checks the labels in `holder[name]`; `field` is their path in the object.
 pub(super) fn labels(holder: &Value, name: &str, field: &str, causes: &mut Causes) {
     for (key, value) in holder[name].as_object().into_iter().flatten() {
         causes.syntax(field, key, qualified_name);
@@ -112,7 +112,7 @@ fn owners(metadata: &Value, causes: &mut Causes) {
     }
 }
 
-/// An owner, as the API server quotes it.
+/// The owner as kube-apiserver quotes it.
 fn shown(owner: &Value) -> String {
     let order = [
         "apiVersion",
@@ -125,7 +125,7 @@ fn shown(owner: &Value) -> String {
     in_order(owner, &order)
 }
 
-/// What an update tries to change that only a deletion sets.
+/// Errors for fields that only a delete may set.
 pub(crate) fn causes_of_update(old: &Value, new: &Value) -> Vec<Cause> {
     [
         ("deletionTimestamp", "metadata.deletionTimestamp"),

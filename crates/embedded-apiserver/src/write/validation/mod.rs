@@ -1,6 +1,6 @@
-//! What makes an object acceptable, and what of it can change.
+//! Validation of objects and of changes to them.
 //!
-//! Not all that the API server checks: what a controller may trip over in what it writes.
+//! Not all of kube-apiserver's rules, only those that a controller's writes may break.
 
 mod claims;
 mod metadata;
@@ -21,7 +21,7 @@ use crate::write::{Origin, Write};
 pub(super) use claims::drop_deallocated_devices;
 pub(super) use metadata::causes_of_update;
 
-/// What is wrong with an object, field by field.
+/// The errors of an object.
 #[derive(Debug, Default)]
 struct Causes(Vec<Cause>);
 
@@ -56,14 +56,14 @@ impl Causes {
         self.add("FieldValueTooMany", field, message);
     }
 
-    /// Complains of a text that does not have the syntax of `rule`.
+    /// Adds errors unless the text has the syntax of `rule`.
     fn syntax(&mut self, field: &str, text: &str, rule: fn(&str) -> Vec<String>) {
         for why in rule(text) {
             self.invalid(field, &Value::from(text), &why);
         }
     }
 
-    /// The same of a name that is required.
+    /// Checks a required name.
     fn name(&mut self, field: &str, name: &str, rule: fn(&str) -> Vec<String>) {
         match name {
             "" => self.required(field, ""),
@@ -71,7 +71,7 @@ impl Causes {
         }
     }
 
-    /// The same of the field of an entry at `at` that may be missing.
+    /// Checks an optional field of the entry at `at`.
     fn optional(&mut self, at: &str, entry: &Value, field: &str, rule: fn(&str) -> Vec<String>) {
         if let Some(given) = entry[field].as_str() {
             self.syntax(&format!("{at}.{field}"), given, rule);
@@ -99,7 +99,7 @@ impl Causes {
     }
 }
 
-/// An object as JSON, its fields in the order of the Go type.
+/// The object as JSON with its fields in the order of the Go type.
 fn in_order(object: &Value, fields: &[&str]) -> String {
     let given = fields
         .iter()
@@ -110,15 +110,14 @@ fn in_order(object: &Value, fields: &[&str]) -> String {
     format!("{{{}}}", given.join(","))
 }
 
-/// The value at a path of fields, null where there is none.
+/// The value at a path of fields; null if absent.
 fn at<'a>(object: &'a Value, field: &str) -> &'a Value {
     field.split('.').fold(object, |value, name| &value[name])
 }
 
 impl Write<'_> {
-    /// Refuses an object that breaks the rules of its kind, or changes from `old` what cannot change. A test
-    /// may do what controllers of the cluster do behind a client's back: its writes are held to the rules
-    /// for metadata alone.
+    /// Refuses an object that breaks the rules of its kind, or that changes an immutable field of `old`. A test's
+    /// direct writes may do what controllers of the cluster do, so only the rules for metadata apply to them.
     pub(super) fn validate(&self, old: Option<&Value>, new: &Value, name: &str) -> Result<(), StatusError> {
         let mut causes = Causes::default();
         metadata::check(self.resource, new, name, old.is_none(), &mut causes);

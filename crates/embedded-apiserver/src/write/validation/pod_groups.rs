@@ -1,4 +1,4 @@
-//! Groups of pods, and the claims that they share.
+//! `PodGroups`, and the claims that their pods share.
 
 use serde_json::{Value, json};
 
@@ -6,13 +6,13 @@ use super::{Causes, at};
 use crate::object::{items, text};
 use crate::syntax::{label, subdomain};
 
-/// How many claims a group may name.
+/// Most claims that a group can name.
 const CLAIMS_LIMIT: usize = 4;
-/// Where the claims of a pod or of a group come from.
+/// Fields that name the source of a claim, in pods and groups.
 pub(super) const SOURCES: [&str; 2] = ["resourceClaimName", "resourceClaimTemplateName"];
 pub(super) const NO_SOURCE: &str = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`";
 
-/// A group as a client writes it.
+/// Checks a group that a client writes, except its status.
 pub(super) fn check(old: Option<&Value>, new: &Value, causes: &mut Causes) {
     check_policy(old, new, causes);
     let Some(old) = old else {
@@ -24,7 +24,7 @@ pub(super) fn check(old: Option<&Value>, new: &Value, causes: &mut Causes) {
     }
 }
 
-/// Which of the two policies it has is settled at its creation. How many pods make a gang may change.
+/// A group cannot change between its two policies; the size of a gang can change.
 fn check_policy(old: Option<&Value>, new: &Value, causes: &mut Causes) {
     const POLICY: &str = "spec.schedulingPolicy";
     const BASIC: &str = "spec.schedulingPolicy.basic";
@@ -80,7 +80,7 @@ fn check_claims(claims: &[Value], causes: &mut Causes) {
     }
 }
 
-/// A group whose status is written.
+/// Checks the status of a group.
 pub(super) fn check_status(new: &Value, causes: &mut Causes) {
     const FIELD: &str = "status.resourceClaimStatuses";
     let statuses = items(new, FIELD);
@@ -96,7 +96,7 @@ pub(super) fn check_status(new: &Value, causes: &mut Causes) {
     }
 }
 
-/// Only claims that the spec names have a status, in a group as in a pod.
+/// A status may only name claims of the spec, in groups and in pods.
 pub(super) fn check_told(object: &Value, statuses: &[Value], field: &str, causes: &mut Causes) {
     let claims = items(object, "spec.resourceClaims");
     for (number, status) in statuses.iter().enumerate() {
@@ -108,7 +108,7 @@ pub(super) fn check_told(object: &Value, statuses: &[Value], field: &str, causes
     }
 }
 
-/// An entry names a claim or a template.
+/// An entry must name either a claim or a template.
 fn check_source(claim: &Value, field: &str, causes: &mut Causes) {
     match SOURCES.map(|source| claim.get(source).is_some()) {
         [true, true] => {

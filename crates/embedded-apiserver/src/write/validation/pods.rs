@@ -1,4 +1,4 @@
-//! Pods: the claims and groups that they name, and what they tell of them.
+//! Pods: the claims and groups that they name, and the status of their claims.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{Causes, pod_groups};
 use crate::object::{items, text};
 use crate::syntax::{label, subdomain};
 
-/// The spec of a new pod: the claims and the group that it names.
+/// Checks the claims and the group in the spec of a new pod.
 pub(super) fn check(spec: &Value, causes: &mut Causes) {
     check_claims(items(spec, "resourceClaims"), causes);
     if let Some(group) = spec.get("schedulingGroup") {
@@ -18,7 +18,7 @@ pub(super) fn check(spec: &Value, causes: &mut Causes) {
     }
 }
 
-/// The claims that a pod names, each once: a claim that is there or a template.
+/// Checks the claims of a pod: unique names, and either a claim or a template each.
 fn check_claims(claims: &[Value], causes: &mut Causes) {
     let mut names = Vec::new();
     for (number, claim) in claims.iter().enumerate() {
@@ -46,7 +46,7 @@ fn check_claims(claims: &[Value], causes: &mut Causes) {
     }
 }
 
-/// A pod whose status is written: what it tells of its claims.
+/// Checks the status of a pod's claims.
 pub(super) fn check_status(pod: &Value, causes: &mut Causes) {
     const FIELD: &str = "status.resourceClaimStatuses";
     let statuses = items(&pod["status"], "resourceClaimStatuses");
@@ -66,7 +66,7 @@ pub(super) fn check_status(pod: &Value, causes: &mut Causes) {
     }
 }
 
-/// The claim that a scheduler made for what the containers of a pod ask for by number.
+/// Checks the status of the claim that a scheduler made for extended resources of containers.
 fn check_extended(spec: &Value, status: &Value, causes: &mut Causes) {
     const FIELD: &str = "status.extendedResourceClaimStatus";
     let container = |name: &str| {

@@ -1,4 +1,4 @@
-//! The rules of each kind for all but its metadata.
+//! The rules of each kind, except those for metadata.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::object::text;
 use crate::resource::Resource;
 use crate::syntax::qualified_name;
 
-/// Group, kind, field: what never changes once it is set.
+/// Group, kind, immutable field.
 const IMMUTABLE: &[(&str, &str, &str)] = &[
     ("apps", "DaemonSet", "spec.selector"),
     ("apps", "Deployment", "spec.selector"),
@@ -17,7 +17,7 @@ const IMMUTABLE: &[(&str, &str, &str)] = &[
     ("resource.k8s.io", "ResourceClaimTemplate", "spec"),
 ];
 
-/// Group, kind, field: numbers that are not negative.
+/// Group, kind, field that must not be negative.
 const NOT_NEGATIVE: &[(&str, &str, &str)] = &[
     ("", "ReplicationController", "spec.replicas"),
     ("apps", "Deployment", "spec.replicas"),
@@ -61,7 +61,7 @@ pub(super) fn check(resource: &Resource, old: Option<&Value>, new: &Value, cause
 fn event(new: &Value, causes: &mut Causes) {
     let about = text(&new["involvedObject"], "namespace");
     let own = text(&new["metadata"], "namespace");
-    // What is in no namespace has its events in this one.
+    // Events about cluster-scoped objects are in the namespace `default`.
     if about != own && !(about.is_empty() && own == "default") {
         let why = "does not match event.namespace";
         causes.invalid("involvedObject.namespace", &json!(about), why);
@@ -71,7 +71,7 @@ fn event(new: &Value, causes: &mut Causes) {
 fn taints(new: &Value, causes: &mut Causes) {
     const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];
     for (number, taint) in new["spec"]["taints"].as_array().into_iter().flatten().enumerate() {
-        // Upstream says metadata, too.
+        // Upstream names this path, too.
         let at = format!("metadata.taints[{number}]");
         causes.syntax(&format!("{at}.key"), text(taint, "key"), qualified_name);
         match text(taint, "effect") {

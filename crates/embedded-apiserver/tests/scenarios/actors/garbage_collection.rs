@@ -1,4 +1,4 @@
-//! What goes with its owner, and what stays.
+//! Deletion of dependents with their owner.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn by(policy: &str) -> Value {
     json!({ "propagationPolicy": policy })
 }
 
-/// `a`, `b` owned by `a`, `c` owned by `b`.
+/// Creates the map `a`, `b` owned by `a`, and `c` owned by `b`.
 fn chain(server: &Server, blocks: bool) {
     let mut owner = server.insert(map("a", json!({}))).unwrap();
     for name in ["b", "c"] {
@@ -54,7 +54,7 @@ async fn dependents_go_before_an_owner_that_is_deleted_in_the_foreground() {
     assert!(watch.is_silent().await);
 }
 
-/// The map `owner`, and `slow` of which it is the owner and which has a finalizer.
+/// Deletes the map `owner` in the foreground; its dependent `slow` has a finalizer.
 async fn slow_dependent(blocks: bool) -> Cluster {
     let cluster = collected(0);
     let owner = cluster.insert(map("owner", json!({})));

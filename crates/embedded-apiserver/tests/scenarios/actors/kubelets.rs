@@ -1,4 +1,4 @@
-//! Pods on their nodes, from bound to gone.
+//! Kubelets: pods from binding to removal.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What other components of a cluster do on the embedded server when they are asked to.
+//! Actors: other components of a cluster, run by the embedded server on request.
 
 mod garbage_collection;
 mod kubelets;
@@ -19,17 +19,17 @@ use crate::http::*;
 use crate::{objects, rows, server};
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Less than any delay of an actor.
+/// Shorter than any delay of an actor.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// A server with actors at work.
+/// A server with running actors.
 struct Cluster {
     server: Server,
     _acting: Acting,
 }
 
 impl Cluster {
-    /// With the nodes `node-1` to `node-<nodes>`.
+    /// A cluster with the nodes `node-1` to `node-<nodes>`.
     fn new(nodes: usize, actors: Actors) -> Self {
         let server = server();
         server.seed_nodes(nodes);
@@ -77,12 +77,12 @@ impl Cluster {
         delete(&self.server.client(), uri, options).await.body
     }
 
-    /// A watch from now on.
+    /// A watch that starts now.
     async fn watch(&self, uri: &str) -> Watch {
         watch(&self.server.client(), uri, &self.server).await
     }
 
-    /// Fails if anything is written meanwhile.
+    /// Fails if anything is written during `time`.
     async fn is_at_rest_for(&self, time: Duration) {
         let version = self.server.version();
         sleep(time).await;

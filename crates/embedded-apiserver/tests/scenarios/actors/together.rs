@@ -1,4 +1,4 @@
-//! All actors at once.
+//! All actors together.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn everybody() -> Actors {
 }
 
 impl Cluster {
-    /// A replica set, and pods of it on each of the first so many nodes.
+    /// Creates a replica set and one pod of it on each of the first `pods` nodes.
     fn insert_set(&self, pods: usize) {
         let mut set = objects::workload("web", &pod("p", json!({})));
         set["kind"] = json!("ReplicaSet");
@@ -36,7 +36,7 @@ async fn pods_go_with_their_replica_set() {
         .delete(&format!("{}/web", crate::http::REPLICA_SETS), foreground)
         .await;
     sleep(SECOND * 4).await;
-    // It waits for its pods, which take five seconds.
+    // The replica set waits for its pods, which take five seconds to end.
     assert!(cluster.find(&REPLICA_SETS, "web").is_some());
     sleep(SECOND * 2).await;
     assert_eq!(cluster.find(&REPLICA_SETS, "web"), None);
@@ -81,7 +81,7 @@ async fn history() -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn every_run_is_the_same() {
     let first = history().await;
-    // Each of six pods is created, started, deleted, ended, over, gone.
+    // Each of the six pods is created, started, deleted, ended, marked as ended, removed.
     assert_eq!(first.len(), 6 * 6);
     assert_eq!(history().await, first);
 }

@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use controller_core::cache::SourceEvent;
 use controller_core::config::Encoding;
-use controller_core::informer::SourceEvent;
-use controller_core::runtime::Env;
 use controller_testing::objects::{each, name};
 use controller_testing::seeded_bugs::{
-    HttpAnswer, Retell, between, forgets_the_version, forgets_to_retry, leads_always, refused, retold, send,
-    sent,
+    HttpAnswer, Retell, Surroundings, between, forgets_the_version, forgets_to_retry, leads_always, refused,
+    retold, send, sent,
 };
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
@@ -123,7 +122,7 @@ fn renamed<'a>(text: &[u8], names: impl Iterator<Item = (&'a String, &'a String)
     names.fold(text, |text, (from, to)| text.replace(from, to))
 }
 
-fn renaming(mut env: Env) -> Env {
+fn renaming(mut env: Surroundings) -> Surroundings {
     // The number of drawn names, and the real names by the planned ones.
     let names = Arc::new(Mutex::new((0_u32, BTreeMap::<String, String>::new())));
     let clock = env.clock.clone();

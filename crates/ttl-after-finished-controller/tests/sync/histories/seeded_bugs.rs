@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
-use controller_core::informer::SourceEvent;
-use controller_core::runtime::Env;
+use controller_core::cache::SourceEvent;
 use controller_testing::history::Histories;
-use controller_testing::seeded_bugs::{edited, forgets_to_retry, found_with_faults, retold};
+use controller_testing::seeded_bugs::{Surroundings, edited, forgets_to_retry, found_with_faults, retold};
 use serde_json::Value;
 use ttl_after_finished_controller::view::JobWire;
 
@@ -27,7 +26,7 @@ fn a_delete_without_the_version_is_found() {
 }
 
 /// Deletes a Job whatever its version.
-fn believing(env: Env, shortest_counts: bool) -> Env {
+fn believing(env: Surroundings, shortest_counts: bool) -> Surroundings {
     let env = edited(env, |_, options| {
         options["preconditions"]["resourceVersion"] = Value::Null;
     });

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use controller_core::leader::Leadership;
-use controller_core::runtime::App;
+use controller_runtime::driver;
+use controller_runtime::leader::Leadership;
 use controller_testing::history::Histories;
 use controller_testing::seeded_bugs::{forgets_to_retry, found_and_shrunk, hoarding};
 use futures::FutureExt;
@@ -25,7 +25,7 @@ fn a_write_on_stale_state_after_a_lost_lease_is_found() {
         async move {
             env.leadership.lead().await;
             env.leadership = Leadership::always();
-            TtlController::run(config, env).await
+            driver::run::<TtlController>(config, env).await
         }
         .boxed()
     }));

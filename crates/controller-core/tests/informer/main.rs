@@ -1,9 +1,0 @@
-//! The informer from the outside: what the store holds and handlers are told, event by event
-//! (`scripted`), for any sequence of events (`props`), and over HTTP (`http` in pages, `streams` as streams).
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
-
-mod http;
-mod props;
-mod scripted;
-mod streams;
-mod thing;

@@ -1,0 +1,71 @@
+//! Queries without a loop. [`explain`] says what a controller would do with one object now, and why; it uses the same
+//! queries as the controller. Some controllers also need answers before they can be made.
+
+use std::time::Duration;
+
+use controller_core::app::{Failure, Prepared};
+use controller_core::controller::{Controller, Now, Pass, Reply};
+use controller_core::error::Chain;
+
+use super::Env;
+use crate::sender::Sender;
+
+/// Wait before an API server that gave no answer at the start is queried again.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
+
+/// Sends the queries that `explain` names until it is complete. The answers are in the pass; errors come from
+/// `explain`.
+pub async fn explain<C: Controller, T>(
+    sender: Sender,
+    explain: impl Fn(&Pass<C>, Now) -> Result<Prepared<C::Query, T>, Failure> + Send,
+) -> Result<T, Failure> {
+    let clock = sender.caller.clock().clone();
+    let origin = clock.instant();
+    let now = || Now {
+        wall: clock.now(),
+        uptime: clock.instant() - origin,
+    };
+    let mut pass = Pass::default();
+    loop {
+        let queries = match explain(&pass, now())? {
+            Prepared::Ready(result) => return Ok(result),
+            Prepared::Queries(queries) => queries,
+        };
+        for query in queries {
+            let asked = now();
+            let (value, date) = sender.ask(&query, None).await;
+            let reply = Reply {
+                value,
+                asked,
+                answered: now(),
+                date,
+            };
+            pass.answered(query, reply);
+        }
+    }
+}
+
+/// Sends the queries whose answers are needed to make a controller, until all are answered; `None` if the process
+/// drains first.
+pub(super) async fn ask_first<C: Controller, T>(
+    env: &Env,
+    ask: impl Fn(&Pass<C>) -> Result<Prepared<C::Query, T>, Failure> + Send + Sync,
+) -> Option<T> {
+    let answered = async {
+        loop {
+            let sender = Sender::new(env.http.clone(), env.caller.clone(), env.encoding);
+            match explain(sender, |pass, _| ask(pass)).await {
+                Ok(result) => return result,
+                Err(failed) => {
+                    tracing::warn!("cannot ask what the API server can do: {}", Chain(&*failed));
+                    env.clock.sleep(ASK_AGAIN).await;
+                }
+            }
+        }
+    };
+    tokio::select! {
+        biased;
+        () = env.shutdown.draining() => None,
+        result = answered => Some(result),
+    }
+}

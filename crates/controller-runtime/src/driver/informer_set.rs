@@ -1,0 +1,150 @@
+//! The informers of a controller, and how they feed the loop.
+
+use std::sync::Arc;
+
+use controller_core::app::Informers;
+use controller_core::cache::{SourceEvent, Taken, View, Wire};
+use controller_core::controller::{Controller, LoopEvent, StoreOf, Watches};
+use kube::Resource;
+use kube::discovery::ApiResource;
+use tokio::sync::{Notify, watch};
+
+use super::{Driver, Env};
+use crate::informer::{Handler, Informer, InformerMetrics, InformerState, ListWatch, Source, set_back};
+use crate::tasks::TaskSet;
+
+/// The source of each kind of objects.
+pub trait Sources: Send + 'static {
+    /// Where the objects that `watched` lists and watches come from.
+    fn source<W: Wire>(&self, watched: ListWatch<W>) -> impl Source<View = W::View>;
+}
+
+/// The API server is the source of each kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Watched;
+
+/// The informers that fill the stores of a controller.
+pub struct InformerSet<C: Controller, S> {
+    env: Env,
+    sources: S,
+    metrics: InformerMetrics,
+    start: Vec<Start<C>>,
+}
+
+impl Sources for Watched {
+    fn source<W: Wire>(&self, watched: ListWatch<W>) -> impl Source<View = W::View> {
+        watched
+    }
+}
+
+type Start<C> = Box<dyn FnOnce(&Arc<Driver<C>>, &mut TaskSet) -> watch::Receiver<InformerState> + Send>;
+
+/// Applies the events of one informer to its store in the loop.
+struct Filling<C: Controller, V: View> {
+    driver: Arc<Driver<C>>,
+    of: StoreOf<C, V>,
+}
+
+impl<C: Controller, S: Sources> Informers<C> for InformerSet<C, S> {
+    /// Must be called within a tokio runtime. `/readyz` waits until the store is filled.
+    fn fill<K, W>(&mut self, of: StoreOf<C, W::View>)
+    where
+        K: Resource<DynamicType = ()> + k8s_openapi::Resource,
+        W: Wire,
+        C: Watches<W::View>,
+    {
+        let watched = ListWatch::<W>::new(
+            self.env.http.clone(),
+            ApiResource::erase::<K>(&()),
+            self.env.encoding,
+            self.env.clock.clone(),
+        );
+        let source = self.sources.source(watched);
+        let resource = K::plural(&());
+        let metrics = self.metrics.for_resource(&resource);
+        let env = self.env.clone();
+        self.start.push(Box::new(move |driver, tasks| {
+            let filling = Filling {
+                driver: Arc::clone(driver),
+                of,
+            };
+            let informer = Informer::new(source, env.clock.clone(), metrics, filling);
+            let state = informer.state();
+            let name = format!("informer-{resource}");
+            let (checked, noted) = (state.clone(), state.clone());
+            env.readiness
+                .check(name.clone(), move || checked.borrow().ready(env.clock.instant()));
+            env.readiness.notes(name, move || noted.borrow().notes());
+            tasks.spawn("informer", informer.run());
+            let (driver, told) = (Arc::clone(driver), state.clone());
+            tasks.spawn("watch health", async move {
+                tell_health(&driver, K::URL_PATH_SEGMENT, told).await;
+            });
+            state
+        }));
+    }
+}
+
+impl<C: Controller, S> InformerSet<C, S> {
+    pub(super) fn new(env: &Env, sources: S) -> prometheus::Result<Self> {
+        Ok(Self {
+            metrics: InformerMetrics::register(&env.registry)?,
+            env: env.clone(),
+            sources,
+            start: Vec::new(),
+        })
+    }
+
+    /// Starts the informers; completes when their caches are full.
+    pub(super) fn start(
+        self,
+        driver: &Arc<Driver<C>>,
+        tasks: &mut TaskSet,
+    ) -> impl Future<Output = ()> + use<C, S> {
+        let started = self.start.into_iter().map(|start| start(driver, tasks));
+        let states: Vec<_> = started.collect();
+        async move {
+            for mut state in states {
+                if state.wait_for(|state| state.synced).await.is_err() {
+                    // The informer is gone, and with it the process.
+                    std::future::pending::<()>().await;
+                }
+            }
+        }
+    }
+}
+
+/// Tells the loop, for ever, when the watch is established or broken.
+async fn tell_health<C: Controller>(
+    driver: &Driver<C>,
+    resource: &'static str,
+    mut state: watch::Receiver<InformerState>,
+) {
+    let mut told = false;
+    loop {
+        let stands = {
+            let state = state.borrow_and_update();
+            state.watching()
+        };
+        if std::mem::replace(&mut told, stands) != stands {
+            driver.act(|event_loop, now| event_loop.on_event(LoopEvent::Watching(resource, stands), now));
+        }
+        if state.changed().await.is_err() {
+            // The informer is gone, and with it the process.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+impl<C: Watches<V>, V: View> Handler<V> for Filling<C, V> {
+    fn handle(&self, event: SourceEvent<V>) -> Taken {
+        let mut taken = Taken::default();
+        self.driver
+            .act(|event_loop, now| taken = event_loop.apply(self.of, event, now));
+        taken
+    }
+
+    fn list_again(&self) -> Arc<Notify> {
+        set_back(self.driver.event_loop.lock().store_of(self.of))
+    }
+}
