@@ -40,8 +40,9 @@ const STEPS: [Step; 11] = [
     ("tests (cargo xtask test)", tests),
 ];
 
-const NIGHTLY_STEPS: [Step; 8] = [
+const NIGHTLY_STEPS: [Step; 9] = [
     ("releases of Kubernetes", |_| kubernetes::check()),
+    ("embedded API server as a package", package),
     ("live tests on older releases", older_releases),
     ("images", images),
     ("largest cluster", largest_cluster),
@@ -107,6 +108,17 @@ fn crates_alone(_: &Args) -> Result<()> {
             "--no-default-features",
         ]))
     })
+}
+
+/// The embedded API server is for others, too: it builds without this workspace.
+fn package(_: &Args) -> Result<()> {
+    run_command(&mut cargo([
+        "publish",
+        "--dry-run",
+        "--allow-dirty",
+        "--package",
+        "embedded-apiserver",
+    ]))
 }
 
 fn tests(args: &Args) -> Result<()> {

@@ -1,5 +1,25 @@
 //! What a controller is made of, as values: no client, no clock, no task.
 //!
+//! A controller returns the one thing to do for a key; the loop does it, and calls `reconcile` again. So a crash between
+//! two writes needs no case of its own, and the binary, the tests and the model of `controller-testing` run the same
+//! [`Loop`](controller::Loop). From `examples/dimmer.rs`, a whole controller in one file:
+//!
+//! ```rust,ignore
+//! fn reconcile(&self, cx: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
+//!     if cx.stores.freshness(key) == Freshness::Unknown {
+//!         // Nobody knows what became of our last write.
+//!         return cx.read_again(key, Query(key.clone()));
+//!     }
+//!     match cx.stores.get(key).and_then(|lamp| step(&lamp)) {
+//!         Some(shines) => Action::Write(vec![Dim {
+//!             lamp: key.clone(),
+//!             shines,
+//!         }]),
+//!         None => Action::Done(vec![]),
+//!     }
+//! }
+//! ```
+//!
 //! | module | holds |
 //! |---|---|
 //! | [`controller`] | a controller as a value, and the loop that runs it: start here |

@@ -102,7 +102,7 @@ pub struct Eviction {
     pub deadline: Timestamp,
 }
 
-/// True if [`bound`] will need the time at which this pod, seen now, was seen first.
+/// True if [`bound`](super::bound) will need the time at which this pod, seen now, was seen first.
 pub fn first_sight_counts(pod: &PodView, now: Timestamp) -> bool {
     pod.bound.is_none_or(|bound| bound > now)
 }
