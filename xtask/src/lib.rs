@@ -44,4 +44,23 @@ mod tests {
         let there: Vec<_> = names.filter(|name| name.ends_with("-controller")).collect();
         assert_eq!(there, CONTROLLERS);
     }
+
+    #[test]
+    fn every_document_that_lists_the_controllers_has_all() {
+        let documents = [
+            ".github/ISSUE_TEMPLATE/bug.yml",
+            "README.md",
+            "SECURITY.md",
+            "docs/deviations.md",
+            "docs/flags.md",
+            "docs/operations.md",
+            "docs/performance.md",
+        ];
+        for document in documents {
+            let text = std::fs::read_to_string(command::root().join(document)).unwrap();
+            for controller in CONTROLLERS {
+                assert!(text.contains(controller), "{document} does not name {controller}");
+            }
+        }
+    }
 }
