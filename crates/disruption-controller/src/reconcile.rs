@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | DIS-6 | `confirm_overdue` | `tests/sync/disrupted.rs::an_entry_whose_pod_has_gone_unseen_stays`, `tests/sync/disrupted.rs::an_entry_lasts_two_minutes_by_the_clock_of_the_api_server` |
 //! | DIS-9 | `left` | `tests/sync/failures.rs::a_scale_that_cannot_be_read_allows_nothing_until_it_can`, `tests/sync/failures.rs::a_status_that_cannot_be_written_is_written_when_it_can` |
-//! | DIS-12 | `reconcile_budget` | `tests/sync/scales.rs::the_scale_of_a_custom_resource_is_read_again_every_30_seconds` |
+//! | DIS-12 | `reconcile_budget` | `tests/sync/scales/mod.rs::the_scale_of_a_custom_resource_is_read_again_every_30_seconds` |
 //! | DIS-14 | `reconcile_write` | `tests/passes.rs::what_allows_more_waits_for_the_next_pass`, `tests/passes.rs::what_allows_less_is_written_in_the_same_pass`, `tests/sync/races.rs::a_write_that_waits_for_its_turn_does_not_allow_what_the_pods_do_not_allow_any_more` |
 //! | DIS-15 | `reconcile_pod` | `tests/sync/stale.rs::a_stale_condition_is_reset_after_two_minutes`, `tests/sync/stale.rs::a_condition_is_stale_after_two_minutes_by_the_clock_of_the_api_server` |
 

@@ -2,7 +2,7 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | DIS-5 | `Sources::reading` | `tests/sync/scales.rs::a_scale_that_is_taken_away_is_missed`, `tests/sync/failures.rs::a_reference_to_nothing_that_can_be_asked_for_is_not_asked_for` |
+//! | DIS-5 | `Sources::reading` | `tests/sync/scales/kinds.rs::a_scale_that_is_taken_away_is_missed`, `tests/sync/failures.rs::a_reference_to_nothing_that_can_be_asked_for_is_not_asked_for` |
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};

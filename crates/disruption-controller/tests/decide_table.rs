@@ -7,11 +7,11 @@
 //! | `TestNoSelector` | [`an_empty_selector_has_all_pods`]; `sync/budgets.rs::a_budget_has_the_pods_that_its_selector_selects` |
 //! | `TestUnavailable` | [`an_integer_counts_the_pods_that_are_there`]; `sync/budgets.rs::a_budget_follows_its_pods_one_by_one` |
 //! | `TestIntegerMaxUnavailable`, `TestNakedPod`, `TestStatusForUnmanagedPod`, `TestTotalUnmanagedPods` | [`pods_without_a_controller_allow_nothing_and_fail_nothing`]; `sync/notes.rs::pods_without_a_controller_are_told_once` (DIS-10: the event comes once, not at every sync) |
-//! | `TestIntegerMaxUnavailableWithScaling`, `TestPercentageMaxUnavailableWithScaling` | [`the_numbers_follow_the_scale`]; `sync/scales.rs::a_change_of_the_replicas_changes_the_budget_at_once` (DIS-12: without an event of a pod) |
-//! | `TestUnsupportedControllerPod` | [`what_cannot_be_computed_allows_nothing_and_says_why`]; `sync/scales.rs::a_kind_whose_definition_comes_later_is_found` |
+//! | `TestIntegerMaxUnavailableWithScaling`, `TestPercentageMaxUnavailableWithScaling` | [`the_numbers_follow_the_scale`]; `sync/scales/mod.rs::a_change_of_the_replicas_changes_the_budget_at_once` (DIS-12: without an event of a pod) |
+//! | `TestUnsupportedControllerPod` | [`what_cannot_be_computed_allows_nothing_and_says_why`]; `sync/scales/kinds.rs::a_kind_whose_definition_comes_later_is_found` |
 //! | `TestReplicaSet` | [`expected_pods_are_counted_or_the_sum_of_the_scales`] |
-//! | `TestScaleResource` | [`a_scale_that_was_read_counts`]; `sync/scales.rs::a_budget_counts_the_scale_of_the_controller` |
-//! | `TestScaleFinderNoResource` | `src/discovery.rs::a_kind_scales_when_discovery_lists_a_scale_that_is_one`; `sync/scales.rs::a_kind_without_a_scale_is_named` (DIS-5: without the read that would be a 404) |
+//! | `TestScaleResource` | [`a_scale_that_was_read_counts`]; `sync/scales/mod.rs::a_budget_counts_the_scale_of_the_controller` |
+//! | `TestScaleFinderNoResource` | `src/discovery.rs::a_kind_scales_when_discovery_lists_a_scale_that_is_one`; `sync/scales/kinds.rs::a_kind_without_a_scale_is_named` (DIS-5: without the read that would be a 404) |
 //! | `TestMultipleControllers` | [`expected_pods_are_counted_or_the_sum_of_the_scales`] |
 //! | `TestReplicationController`, `TestStatefulSetController` | [`a_percentage_of_one_controller_is_of_its_scale`] |
 //! | `TestTwoControllers` | [`two_controllers_add_up`] |
@@ -25,7 +25,7 @@
 //!
 //! | `test/integration/disruption`, `test/integration/evictions` | here |
 //! |---|---|
-//! | `TestPDBWithScaleSubresource` | `sync/scales.rs::a_budget_counts_the_scale_of_the_controller` |
+//! | `TestPDBWithScaleSubresource` | `sync/scales/mod.rs::a_budget_counts_the_scale_of_the_controller` |
 //! | `TestEmptySelector`, `TestSelectorsForPodsWithoutLabels` (v1) | `sync/budgets.rs::a_budget_has_the_pods_that_its_selector_selects`; v1beta1 is not served by Kubernetes 1.34 or newer |
 //! | `TestPatchCompatibility` | `sync/requests.rs::one_status_write_is_one_patch_with_every_number`; patches of others are the API server's |
 //! | `TestStalePodDisruption` | `sync/stale.rs` |

@@ -9,7 +9,7 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | RC-4 | `apply_to_cache`, `refresh_cache`, `watch_timeout` | `tests/sync/claims.rs::a_claim_that_the_watch_has_not_shown_is_not_made_twice`, `tests/sync/claims.rs::an_answer_that_comes_after_the_watch_is_not_remembered`, `tests/sync/claims.rs::what_a_later_list_does_not_show_is_remembered_no_more` |
+//! | RC-4 | `apply_to_cache`, `refresh_cache`, `watch_timeout` | `tests/sync/claims/known.rs::a_claim_that_the_watch_has_not_shown_is_not_made_twice`, `tests/sync/claims/known.rs::an_answer_that_comes_after_the_watch_is_not_remembered`, `tests/sync/claims/known.rs::what_a_later_list_does_not_show_is_remembered_no_more` |
 //!
 //! When another writer keeps undoing what we write (CORE-17):
 //!

@@ -2,7 +2,7 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | RC-9 | `Query` | `tests/sync/reservations.rs::a_consumer_that_the_cache_does_not_show_keeps_its_reservation_if_it_is_there` |
+//! | RC-9 | `Query` | `tests/sync/reservations/mod.rs::a_consumer_that_the_cache_does_not_show_keeps_its_reservation_if_it_is_there` |
 
 use std::sync::Arc;
 

@@ -5,12 +5,12 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | RC-3 | `new_claim` | `tests/sync/claims.rs::the_requests_of_one_pods_life` |
-//! | RC-5 | `recorded` | `tests/sync/claims.rs::a_claim_deleted_by_hand_comes_back_and_the_others_stay_recorded` |
-//! | RC-8 | `reserved` | `tests/sync/reservations.rs::a_pod_on_a_node_gets_its_claim_reserved` |
-//! | RC-11 | `patch` | `tests/sync/reservations.rs::a_write_that_races_the_scheduler_is_judged_again`, `tests/sync/reservations.rs::other_finalizers_stay` |
-//! | RC-12 | `released` | `tests/sync/reservations.rs::an_allocated_claim_without_users_goes_when_it_is_deleted_and_not_before` |
-//! | RC-13 | `delete` | `tests/sync/reservations.rs::the_claim_of_a_pod_that_was_never_scheduled_is_deleted_with_it` |
+//! | RC-3 | `new_claim` | `tests/sync/claims/mod.rs::the_requests_of_one_pods_life` |
+//! | RC-5 | `recorded` | `tests/sync/claims/mod.rs::a_claim_deleted_by_hand_comes_back_and_the_others_stay_recorded` |
+//! | RC-8 | `reserved` | `tests/sync/reservations/mod.rs::a_pod_on_a_node_gets_its_claim_reserved` |
+//! | RC-11 | `patch` | `tests/sync/reservations/extended.rs::a_write_that_races_the_scheduler_is_judged_again`, `tests/sync/reservations/ends.rs::other_finalizers_stay` |
+//! | RC-12 | `released` | `tests/sync/reservations/ends.rs::an_allocated_claim_without_users_goes_when_it_is_deleted_and_not_before` |
+//! | RC-13 | `delete` | `tests/sync/reservations/ends.rs::the_claim_of_a_pod_that_was_never_scheduled_is_deleted_with_it` |
 
 use std::sync::Arc;
 

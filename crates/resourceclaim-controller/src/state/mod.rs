@@ -2,7 +2,7 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | RC-14 | `State::departed`, `observe_gone` | `tests/sync/reservations.rs::a_deleted_pod_gives_its_claims_back_without_a_read`, `tests/sync/reservations.rs::a_pod_that_the_api_server_says_is_gone_gets_no_reservation_when_the_cache_shows_it` |
+//! | RC-14 | `State::departed`, `observe_gone` | `tests/sync/reservations/mod.rs::a_deleted_pod_gives_its_claims_back_without_a_read`, `tests/sync/reservations/mod.rs::a_pod_that_the_api_server_says_is_gone_gets_no_reservation_when_the_cache_shows_it` |
 
 mod requeues;
 

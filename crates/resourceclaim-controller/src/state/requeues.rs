@@ -2,7 +2,7 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | RC-16 | `enqueue`, `enqueue_users`, `enqueue_claims` | `tests/sync/claims.rs::what_no_rule_reads_wakes_nothing` |
+//! | RC-16 | `enqueue`, `enqueue_users`, `enqueue_claims` | `tests/sync/claims/known.rs::what_no_rule_reads_wakes_nothing` |
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
