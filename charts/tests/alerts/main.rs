@@ -35,7 +35,7 @@ use rules::alerts;
 /// An hour with fewer writes would prove little.
 const FEWEST_WRITES: usize = 60;
 
-const CONTROLLERS: [&Controller; 5] = [
+const CONTROLLERS: [&Controller; xtask::CONTROLLERS.len()] = [
     &disruption::CONTROLLER,
     &resourceclaim::CONTROLLER,
     &taint_eviction::CONTROLLER,

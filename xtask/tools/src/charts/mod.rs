@@ -45,6 +45,7 @@ use taint_eviction_controller::TaintEvictionController;
 use ttl_after_finished_controller::TtlAfterFinishedController;
 use ttl_controller::TtlController;
 pub(crate) use umbrella::NAME as UMBRELLA;
+use xtask::CONTROLLERS;
 use xtask::command::root;
 
 use crate::image;
@@ -226,7 +227,7 @@ fn metadata(release: (&str, &str), [readme, changelog]: [&str; 2], charts: &[Cha
     )
 }
 
-fn charts() -> [Chart; 5] {
+fn charts() -> [Chart; CONTROLLERS.len()] {
     let memory = |request, limit| Memory { request, limit };
     // It would evict itself for a taint that only it acts on.
     let in_spite_of_evictions = || vec![json!({"operator": "Exists", "effect": "NoExecute"})];
@@ -240,7 +241,7 @@ fn charts() -> [Chart; 5] {
 }
 
 /// The charts as released, if `args` say so.
-fn released(args: &Args) -> Result<[Chart; 5]> {
+fn released(args: &Args) -> Result<[Chart; CONTROLLERS.len()]> {
     let published = args.registry.clone().zip(args.source.clone());
     let published = published.map(|(registry, source)| Published { registry, source });
     let mut charts = charts();
