@@ -9,7 +9,8 @@ use super::held::{Held, Revision};
 use super::view::View;
 use crate::meta::Uid;
 
-/// Whether the cache shows our own writes to an object. Requests in flight do not count: see [`Store::is_writing`].
+/// Whether the cache shows our own writes to an object. Requests in flight do not count: see
+/// [`Store::is_writing`](super::Store::is_writing).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Freshness {
     /// The watch has shown all writes.
