@@ -8,7 +8,7 @@ use crate::command::root;
 
 const DIMMER: &str = "crates/controller-core/examples/dimmer.rs";
 /// Documents that show code, and the sources of their pieces.
-const DOCUMENTS: [(&str, &[&str]); 4] = [
+const DOCUMENTS: [(&str, &[&str]); 5] = [
     (GUIDE, &[DIMMER]),
     ("README.md", &[DIMMER]),
     (
@@ -20,6 +20,7 @@ const DOCUMENTS: [(&str, &[&str]); 4] = [
         ],
     ),
     ("crates/controller-core/src/lib.rs", &[DIMMER]),
+    ("crates/demo/README.md", &["crates/demo/src/scenes/ttl.rs"]),
 ];
 const GUIDE: &str = "CONTRIBUTING.md";
 /// Maximum lines of code in the guide for a newcomer to read.

@@ -299,6 +299,10 @@ fn families(controller: &str) -> BTreeSet<String> {
         .join(controller)
         .join("tests/sync/snapshots");
     let text = found(&snapshots).unwrap().into_values().collect::<String>();
+    assert!(
+        text.contains("# TYPE "),
+        "{controller} has no snapshot of its metrics"
+    );
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let names = types.filter_map(|line| line.split(' ').next());
     names.chain(OF_EVERY_PROCESS).map(str::to_owned).collect()
