@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use controller_runtime::clock::Clock;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
@@ -13,10 +14,12 @@ use tokio::task::JoinSet;
 
 use crate::cluster::Cluster;
 use crate::real::{api, resource};
-use crate::replica::{SOON, soon};
+use crate::replica::soon;
 
 /// Time in seconds that the API server waits for such a webhook.
 const WAITS: u32 = 10;
+/// Interval of the trials that show that the API server knows the webhook.
+const TRY_EVERY: Duration = Duration::from_millis(100);
 
 /// A listener that holds its connections without answering, until it is dropped.
 pub struct Silence {
@@ -99,6 +102,7 @@ impl Cluster {
         silence
     }
 
+    /// Never ends: the webhook hangs once it is asked.
     async fn try_until_it_hangs(&self, namespace: &str) {
         let config_maps = api(&self.control_plane, namespace, "ConfigMap");
         let trial = PostParams {
@@ -106,7 +110,10 @@ impl Cluster {
             ..PostParams::default()
         };
         let config_map = serde_json::from_value(json!({"metadata": {"name": "trial"}})).unwrap();
-        while config_maps.create(&trial, &config_map).await.is_ok() {}
-        Clock::system().sleep(SOON).await;
+        loop {
+            // An error says nothing of the webhook: the namespace of a new API server may not exist yet.
+            let _ = config_maps.create(&trial, &config_map).await;
+            Clock::system().sleep(TRY_EVERY).await;
+        }
     }
 }
