@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::app::App;
+use controller_runtime::clock::Clock;
 use embedded_apiserver::{RecordedRequest, Resource, Server};
 use futures::FutureExt;
 use kube::Client;
+use local_control_plane::tally;
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -247,9 +249,13 @@ macro_rules! histories {
 
 /// Fails with the first seed, shrunk, whose history ends differently from the same one without faults.
 pub fn assert_sound(suite: &impl Suite) {
-    if let Some(failure) = first_failure(suite, seeds_to_run(SEEDS).unwrap(), Shrink::Everything) {
+    let (seeds, began) = (seeds_to_run(SEEDS).unwrap(), Clock::system().instant());
+    let number = seeds.end.saturating_sub(seeds.start);
+    if let Some(failure) = first_failure(suite, seeds, Shrink::Everything) {
         panic!("{failure}");
     }
+    tally("seeds", number.into());
+    tally("seeds-ms", began.elapsed().as_millis());
 }
 
 /// Fails unless a seed gives the same requests every time.

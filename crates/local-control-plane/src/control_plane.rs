@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::audit::AuditLog;
 use super::credentials::{self, TokenUser};
 use super::scratch::Scratch;
+use super::tally::tally;
 use super::{Assets, Error, Options, Process, eventually};
 
 /// Longest time for the API server from its start to `/readyz` (2 s on an idle machine).
@@ -68,6 +69,7 @@ impl ControlPlane {
     /// Fails with [`Error::NoAssets`] if binaries are missing.
     pub async fn start(options: Options) -> Result<Self, Error> {
         let assets = Assets::find()?;
+        tally("control-planes", 1);
         let scratch = Scratch::new()?;
         let mut etcd = spawn_etcd(&assets, scratch.path())?;
         let admin_user = TokenUser::admin();

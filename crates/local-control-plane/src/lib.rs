@@ -20,6 +20,7 @@
 //! | `options` | [`Options`]: deviations from the default |
 //! | `process` | [`Process`]: one child; also launches our own binaries |
 //! | `scratch` | directories that do not outlive their test for long |
+//! | `tally` | [`tally`]: counts for `cargo xtask test` |
 //! | `usage` | [`ProcessUsage`]: memory, threads and CPU time of a process |
 //! | `wait` | [`eventually`]: the only place that polls |
 //!
@@ -39,6 +40,7 @@ mod etcd;
 mod options;
 mod process;
 mod scratch;
+mod tally;
 mod usage;
 mod wait;
 
@@ -48,5 +50,6 @@ pub use credentials::{TokenUser, client};
 pub use error::Error;
 pub use options::{AuditLevel, Options};
 pub use process::Process;
+pub use tally::tally;
 pub use usage::ProcessUsage;
 pub use wait::eventually;

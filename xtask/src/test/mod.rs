@@ -3,12 +3,14 @@
 //! | file | holds |
 //! |---|---|
 //! | `binary` | the test binaries, and which need a control plane |
+//! | `cost` | time and CPU of each, control planes that it started, fault seeds a second |
 //! | `side_by_side` | runs them side by side |
 //!
 //! Live tests are ignored by default, as they need a control plane; they run if one is available. Otherwise the last
 //! lines say that they were left out, which is a failure with `CI=true`.
 
 mod binary;
+mod cost;
 mod side_by_side;
 
 use std::cmp::Reverse;
@@ -77,7 +79,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     // The slowest first, so that none of them runs alone at the end.
     live.sort_by_key(|binary| Reverse((binary.target == STORY, binary.live)));
-    let failed = side_by_side::run(live, others, |binary| {
+    let side_by_side::Outcome { failed, costs } = side_by_side::run(live, others, |binary| {
         let mut tests = binary.command();
         if let Some(cases) = args.property_cases {
             tests.env("PROPTEST_CASES", cases.to_string());
@@ -99,6 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         tests
     })?;
+    println!("{}\n", cost::table(costs));
     if !failed.is_empty() {
         bail!("tests failed: {}", failed.join(", "));
     }

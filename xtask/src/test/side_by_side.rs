@@ -6,33 +6,39 @@ use std::sync::Mutex;
 use anyhow::{Context, Result, bail};
 
 use super::binary::Binary;
+use super::cost::{self, Cost};
 
 /// Number of binaries with live tests that run at a time.
 const LIVE: usize = 2;
 /// Number of other binaries that run meanwhile. After the live ones, all slots are for these.
 const OTHERS: usize = 1;
 
-/// Runs `command` for each binary, also after a failure; returns the failed ones.
+/// What ran: the failed binaries, and the cost of each.
+#[derive(Default)]
+pub(super) struct Outcome {
+    pub(super) failed: Vec<String>,
+    pub(super) costs: Vec<(String, Cost)>,
+}
+
+/// Runs `command` for each binary, also after a failure.
 ///
 /// Prints the output of a binary when it has ended.
 pub(super) fn run<'a>(
     live: Vec<&'a Binary>,
     others: Vec<&'a Binary>,
     command: impl Fn(&Binary) -> Command + Sync,
-) -> Result<Vec<String>> {
+) -> Result<Outcome> {
     let (live, others) = (Mutex::new(live.into_iter()), Mutex::new(others.into_iter()));
     let next_live = || live.lock().ok()?.next();
     let next_other = || others.lock().ok()?.next();
     let work = |next: &dyn Fn() -> Option<&'a Binary>| {
-        let mut failed = Vec::new();
+        let mut outcome = Outcome::default();
         while let Some(binary) = next() {
-            if !passes(binary, &mut command(binary))? {
-                failed.push(binary.to_string());
-            }
+            outcome.add(binary, &mut command(binary))?;
         }
-        anyhow::Ok(failed)
+        anyhow::Ok(outcome)
     };
-    let mut failed = Vec::new();
+    let mut all = Outcome::default();
     std::thread::scope(|scope| {
         let mut workers = Vec::new();
         for _ in 0..LIVE {
@@ -45,19 +51,26 @@ pub(super) fn run<'a>(
             let Ok(result) = worker.join() else {
                 bail!("a thread that ran tests panicked");
             };
-            failed.extend(result?);
+            let outcome = result?;
+            all.failed.extend(outcome.failed);
+            all.costs.extend(outcome.costs);
         }
         Ok(())
     })?;
-    Ok(failed)
+    Ok(all)
 }
 
-fn passes(binary: &Binary, tests: &mut Command) -> Result<bool> {
-    println!("Started {binary}");
-    let output = tests.output().with_context(|| format!("start {binary}"))?;
-    let said = [&output.stdout, &output.stderr].map(|said| String::from_utf8_lossy(said));
-    println!("\nThe tests of {binary}: {}\n{}", output.status, said.concat());
-    Ok(output.status.success())
+impl Outcome {
+    fn add(&mut self, binary: &Binary, tests: &mut Command) -> Result<()> {
+        println!("Started {binary}");
+        let ended = cost::run(tests).with_context(|| format!("start {binary}"))?;
+        println!("\nThe tests of {binary}: {}\n{}", ended.status, ended.said);
+        if !ended.status.success() {
+            self.failed.push(binary.to_string());
+        }
+        self.costs.push((binary.to_string(), ended.cost));
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -80,11 +93,13 @@ mod tests {
         let all = ["a", "b", "c", "d", "e"].map(binary);
         let (live, others) = all.split_at(3);
         let ran = Mutex::new(Vec::new());
-        let failed = run(live.iter().collect(), others.iter().collect(), |binary| {
+        let outcome = run(live.iter().collect(), others.iter().collect(), |binary| {
             ran.lock().unwrap().push(binary.target.clone());
             Command::new(if binary.target == "c" { "false" } else { "true" })
         });
-        assert_eq!(failed.unwrap(), ["some (c)"]);
+        let outcome = outcome.unwrap();
+        assert_eq!(outcome.failed, ["some (c)"]);
+        assert_eq!(outcome.costs.len(), 5);
         let mut ran = ran.into_inner().unwrap();
         ran.sort();
         assert_eq!(ran, ["a", "b", "c", "d", "e"]);
@@ -93,7 +108,7 @@ mod tests {
     #[test]
     fn a_binary_that_cannot_be_started_is_an_error() {
         let lost = binary("lost");
-        let error = run(vec![&lost], Vec::new(), |_| Command::new("/no/such/binary")).unwrap_err();
-        assert_eq!(error.to_string(), "start some (lost)");
+        let outcome = run(vec![&lost], Vec::new(), |_| Command::new("/no/such/binary"));
+        assert_eq!(outcome.err().unwrap().to_string(), "start some (lost)");
     }
 }
