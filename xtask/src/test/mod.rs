@@ -14,6 +14,7 @@ mod cost;
 mod side_by_side;
 
 use std::cmp::Reverse;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -36,6 +37,9 @@ pub(crate) struct Args {
     /// How many cases of each property test to try, instead of 256
     #[arg(long, value_name = "N")]
     pub(crate) property_cases: Option<u32>,
+    /// The seed that the property tests draw from; a new one is drawn otherwise
+    #[arg(long, value_name = "N")]
+    pub(crate) property_seed: Option<u64>,
     /// How many seeds of each suite of fault histories to try, instead of 50
     #[arg(long, value_name = "N")]
     pub(crate) fault_seeds: Option<u64>,
@@ -79,8 +83,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     // The slowest first, so that none of them runs alone at the end.
     live.sort_by_key(|binary| Reverse((binary.target == STORY, binary.live)));
+    let property_seed = args.property_seed.unwrap_or_else(drawn_seed);
     let side_by_side::Outcome { failed, costs } = side_by_side::run(live, others, |binary| {
         let mut tests = binary.command();
+        tests.env("PROPTEST_RNG_SEED", property_seed.to_string());
         if let Some(cases) = args.property_cases {
             tests.env("PROPTEST_CASES", cases.to_string());
         }
@@ -102,6 +108,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         tests
     })?;
     println!("{}\n", cost::table(costs));
+    println!("The property tests drew from seed {property_seed} (--property-seed {property_seed}).\n");
     if !failed.is_empty() {
         bail!("tests failed: {}", failed.join(", "));
     }
@@ -112,6 +119,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     command::run(&mut cargo(["test", "--workspace", "--doc"]))?;
     tools.say_what_was_left_out();
     Ok(())
+}
+
+/// A number that nobody knows before.
+fn drawn_seed() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 /// What the live tests need, or the reason why it is missing.
