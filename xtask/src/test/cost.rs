@@ -76,13 +76,11 @@ fn cpu(stat: &str) -> Option<Duration> {
 fn sums(tally: &str) -> Result<BTreeMap<String, u64>> {
     let mut sums = BTreeMap::new();
     for line in tally.lines() {
-        let (name, number) = line
-            .split_once(' ')
+        let parts = line.split_once(' ');
+        let (name, number) = parts
+            .and_then(|(name, number)| Some((name.to_owned(), number.parse::<u64>().ok()?)))
             .with_context(|| format!("${TALLY} has {line:?}, not a name and a number"))?;
-        let number: u64 = number
-            .parse()
-            .with_context(|| format!("${TALLY} has {line:?}, not a name and a number"))?;
-        *sums.entry(name.to_owned()).or_default() += number;
+        *sums.entry(name).or_default() += number;
     }
     Ok(sums)
 }
@@ -106,26 +104,18 @@ pub(super) fn table(mut costs: Vec<(String, Cost)>) -> String {
     )];
     for (name, cost) in costs {
         let count = |name: &str| cost.counts.get(name).copied().unwrap_or(0);
-        let shown = |count: u64| {
-            if count == 0 {
-                String::new()
-            } else {
-                count.to_string()
-            }
-        };
-        let (seeds, took) = (count("seeds"), Duration::from_millis(count("seeds-ms")));
-        let rate = if took.is_zero() {
-            String::new()
-        } else {
-            let thousands = u128::from(seeds) * 1_000_000 / took.as_millis();
-            format!("{}.{}", thousands / 1000, thousands % 1000 / 100)
-        };
+        // A blank where there is none.
+        let shown = |count: u64, text: String| if count == 0 { String::new() } else { text };
+        let (planes, seeds, ms) = (count("control-planes"), count("seeds"), count("seeds-ms"));
+        let took = Duration::from_millis(ms).as_secs_f64();
+        let a_second = f64::from(u32::try_from(seeds).unwrap_or(u32::MAX)) / took;
+        let rate = shown(ms, format!("{a_second:.1}"));
         let line = format!(
             "{name:<width$} {:>8.1} {:>8.1} {:>14} {:>7} {rate:>8}",
             cost.wall.as_secs_f64(),
             cost.cpu.as_secs_f64(),
-            shown(count("control-planes")),
-            shown(seeds),
+            shown(planes, planes.to_string()),
+            shown(seeds, seeds.to_string()),
         );
         lines.push(line.trim_end().to_owned());
     }
