@@ -46,6 +46,18 @@ mod tests {
     }
 
     #[test]
+    fn every_controller_has_a_scene_in_the_demo() {
+        let scenes = command::root().join("crates/demo/src/scenes");
+        for controller in CONTROLLERS {
+            let scene = controller.trim_end_matches("-controller").replace('-', "_") + ".rs";
+            assert!(
+                scenes.join(&scene).exists(),
+                "crates/demo/src/scenes has no {scene}"
+            );
+        }
+    }
+
+    #[test]
     fn every_document_that_lists_the_controllers_has_all() {
         let documents = [
             ".github/ISSUE_TEMPLATE/bug.yml",

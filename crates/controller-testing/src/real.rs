@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use embedded_apiserver::{ALPHA, Resource, SERVED};
+use embedded_apiserver::{OFF_BY_DEFAULT, Resource, SERVED};
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::core::GroupVersionKind;
@@ -44,7 +44,7 @@ pub(crate) fn resource(kind: &str) -> ApiResource {
 }
 
 fn served(kind: &str) -> Option<&'static Resource> {
-    let mut known = SERVED.iter().chain(ALPHA).copied();
+    let mut known = SERVED.iter().chain(OFF_BY_DEFAULT).copied();
     // Of the two kinds of events, those of `events.k8s.io`.
     known.rfind(|resource| resource.kind == kind)
 }

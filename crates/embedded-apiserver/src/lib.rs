@@ -113,7 +113,7 @@ impl Server {
         }
     }
 
-    /// Serves one of the resources in [`ALPHA`].
+    /// Serves one of the resources in [`OFF_BY_DEFAULT`].
     pub fn serve(&self, resource: &'static Resource) {
         self.shared.served.write().push(resource);
     }

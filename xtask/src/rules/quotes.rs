@@ -17,7 +17,7 @@ const OF_OTHERS: [&str; 1] = ["--kube-controller-manager-arg"];
 /// Suffixes that Prometheus adds to the name of a histogram.
 const OF_HISTOGRAMS: [&str; 3] = ["_bucket", "_count", "_sum"];
 /// Minimum length, in bytes, of a quoted part of a log line; shorter parts would match anywhere.
-const WORDS: usize = 4;
+const SHORTEST: usize = 4;
 
 /// A file of the repository.
 struct File {
@@ -170,7 +170,7 @@ impl Tree {
         let parts: Vec<&str> = line
             .split('…')
             .map(str::trim)
-            .filter(|part| part.len() >= WORDS)
+            .filter(|part| part.len() >= SHORTEST)
             .collect();
         self.sources()
             .any(|code| parts.iter().all(|part| code.text.contains(part)))

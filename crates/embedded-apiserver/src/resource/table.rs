@@ -172,8 +172,8 @@ resources! {
 }
 
 resources! {
-    /// Alpha APIs, which a server serves after [`Server::serve`](crate::Server::serve).
-    ALPHA:
+    /// APIs that a server serves only after [`Server::serve`](crate::Server::serve).
+    OFF_BY_DEFAULT:
     POD_GROUPS: namespaced("scheduling.k8s.io", "v1beta1", "PodGroup", "podgroups") {
         status: SubresourceOnly,
         status_keeps: USER_METADATA,

@@ -34,11 +34,11 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ALPHA, CUSTOM_RESOURCE_DEFINITIONS, SERVED};
+    use crate::{CUSTOM_RESOURCE_DEFINITIONS, OFF_BY_DEFAULT, SERVED};
 
     #[test]
     fn every_kind_that_is_served_has_a_message_but_for_definitions() {
-        let kinds = SERVED.iter().chain(ALPHA);
+        let kinds = SERVED.iter().chain(OFF_BY_DEFAULT);
         let without: Vec<_> = kinds
             .filter(|of| Message::of_kind(&of.api_version(), of.kind).is_none())
             .map(|of| of.kind)

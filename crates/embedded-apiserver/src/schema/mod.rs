@@ -330,12 +330,12 @@ impl Types {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ALPHA, SERVED};
     use crate::{NODES, PODS, Server};
+    use crate::{OFF_BY_DEFAULT, SERVED};
 
     #[test]
     fn every_kind_of_kubernetes_that_is_served_has_a_schema() {
-        for resource in SERVED.iter().chain(ALPHA) {
+        for resource in SERVED.iter().chain(OFF_BY_DEFAULT) {
             let schema = resource.schema();
             assert!(
                 schema.is_native(),
