@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use controller_testing::{long_or_short, soon};
-use jiff::SignedDuration;
 use local_control_plane::eventually;
 
 use crate::support::{Cluster, For, now, seconds_after, until};
 
-/// Within which the watch shows a change of a node, on a busy machine.
-const WATCH_LAG: SignedDuration = SignedDuration::from_millis(250);
+/// Deletes that may come after the taint has gone, until the watch shows it: those of one second, by the default limits
+/// and with a request for the condition of each pod.
+const ON_THEIR_WAY: usize = 25;
 /// How long is looked for deletes that come all the same: with the default limits all 600 pods take half a minute.
 const LOOKED_FOR: u64 = 20;
 
@@ -31,11 +31,14 @@ async fn live_no_delete_is_sent_once_the_watch_shows_that_the_taint_is_gone() {
     let evicted = cluster.deleting("Pod").await;
     assert!((20..590).contains(&evicted), "{evicted} evicted");
     let requests = cluster.requests();
-    let late: Vec<_> = requests
+    let late = requests
         .iter()
-        .filter(|asked| asked.is("delete", "pods") && asked.received.duration_since(untainted) > WATCH_LAG)
-        .collect();
-    assert!(late.is_empty(), "{} deletes came late: {late:?}", late.len());
+        .filter(|asked| asked.is("delete", "pods") && asked.received > untainted);
+    let late = late.count();
+    assert!(
+        late <= ON_THEIR_WAY,
+        "{late} deletes came after the taint had gone"
+    );
     assert_eq!(replica.stop().await, Some(0));
 }
 

@@ -17,6 +17,7 @@ use local_control_plane::eventually;
 use serde_json::{Value, json};
 
 pub(crate) const NAMESPACE: &str = "default";
+const TWO_SECONDS: SignedDuration = SignedDuration::from_secs(2);
 pub(crate) const OVERDUE: &str = "taint_eviction_controller_overdue_evictions";
 pub(crate) const PENDING: &str = "taint_eviction_controller_pending_evictions";
 pub(crate) const DELETIONS: &str = "taint_eviction_controller_pod_deletions_total";
@@ -187,6 +188,27 @@ impl Cluster {
 pub(crate) struct Deletes(BTreeMap<String, Timestamp>);
 
 impl Deletes {
+    /// Asserts that no pod with these prefixes was deleted before it was due, and all that were due together before any
+    /// that was due two seconds later.
+    pub(crate) fn assert_in_order(&self, due: &[(&str, Timestamp)]) {
+        let mut due: Vec<_> = due.iter().map(|(prefix, at)| (*at, *prefix)).collect();
+        due.sort();
+        let mut last: Vec<(Timestamp, Timestamp)> = Vec::new();
+        for (at, prefix) in due {
+            let lags = self.lags(prefix, at);
+            assert!(!lags.is_empty(), "no {prefix} went");
+            for (pod, lag) in lags {
+                let went = at + lag;
+                assert!(!lag.is_negative(), "{pod} was due at {at} and went at {went}");
+                let overtaken = last
+                    .iter()
+                    .find(|(earlier, last)| at.duration_since(*earlier) >= TWO_SECONDS && *last > went);
+                assert_eq!(overtaken, None, "{pod}, due at {at}, went at {went}");
+                last.push((at, went));
+            }
+        }
+    }
+
     /// How late each pod with this prefix was deleted that was due at `due`.
     pub(crate) fn lags(&self, prefix: &str, due: Timestamp) -> Vec<(&str, SignedDuration)> {
         let prefix = format!("{prefix}-");

@@ -40,7 +40,8 @@ async fn live_a_stopped_leader_hands_over_at_once() {
     leader.process.terminate().unwrap();
     let gap = until_leading_since(&standby, began).await;
     println!("gap after SIGTERM, lease of 15 s: {gap:?}");
-    assert!(gap < Duration::from_secs(2), "took {gap:?}");
+    // By half of the Lease's 15 s: it was given back.
+    assert!(gap < Duration::from_secs(8), "took {gap:?}");
     assert_eq!(leader.process.wait_exit(SOON).await.unwrap().code(), Some(0));
     let lease = cluster.lease().await.unwrap();
     assert_eq!(lease.lease_duration_seconds, Some(15));
@@ -57,9 +58,9 @@ async fn live_a_killed_leader_is_replaced_when_its_lease_expires() {
     leader.process.kill().unwrap();
     let gap = until_leading_since(&standby, began).await;
     println!("gap after SIGKILL, lease of 1.5 s: {gap:?}");
-    // Not before the lease can have expired (2 s on the wire, seen up to one renewal ago), not long after.
+    // Not before the Lease can have expired (2 s on the wire, seen up to one renewal ago), and not by the default of 15 s.
     assert!(
-        gap > Duration::from_secs(1) && gap < Duration::from_secs(4),
+        gap > Duration::from_secs(1) && gap < Duration::from_secs(10),
         "took {gap:?}"
     );
     assert_eq!(standby.stop().await, Some(0));
