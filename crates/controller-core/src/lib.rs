@@ -27,7 +27,7 @@
 //! | [`api`], [`rival`] | requests and what their answers mean; writers that undo our writes |
 //! | [`events`], [`metrics`], [`workqueue`] | events; families of metrics; `workqueue_*` and the token bucket |
 //! | [`app`], [`about`](mod@about), [`config`], [`version`] | what a binary needs to know of its controller; its settings; versions of Kubernetes |
-//! | [`time`], [`error`], [`meta`], [`log_throttle`] | time; error chains; names, uids and owners; repeated log lines |
+//! | [`time`], [`error`], [`meta`], [`log_throttle`], [`fingerprint`] | time; error chains; names, uids and owners; repeated log lines; states as hashes |
 //!
 //! `controller-runtime` makes a process of it. A controller's library depends on this crate alone.
 //!
@@ -55,6 +55,7 @@ pub mod config;
 pub mod controller;
 pub mod error;
 pub mod events;
+pub mod fingerprint;
 pub mod log_throttle;
 pub mod meta;
 pub mod metrics;

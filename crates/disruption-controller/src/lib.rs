@@ -45,7 +45,7 @@ pub struct DisruptionController {
     numbers: DisruptionMetrics,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Stores {
     pub pods: Store<PodView>,
     pub pdbs: Store<PdbView>,

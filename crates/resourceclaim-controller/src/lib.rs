@@ -55,7 +55,7 @@ pub struct ResourceClaimController {
     rival_writes: IntCounter,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Stores {
     /// The pods that use claims.
     pub pods: Store<ClaimantView>,

@@ -38,7 +38,7 @@ pub struct TaintEvictionController {
     evictions: Evictions,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Stores {
     /// The pods that are bound to a node.
     pub pods: Store<PodView>,

@@ -1,13 +1,20 @@
 //! The loop against a model of the API server: requeue completeness, the done contract and the final state.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test"
+)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use controller_core::controller::{Accepted, Completed, Loop, Now, RequestOf};
+use controller_core::fingerprint::Fingerprint;
 use controller_core::meta::{ObjectKey, Uid};
 use controller_testing::encodings::assert_the_same_views;
-use controller_testing::sim::{self, Model, SimObject, SimResource, Watch};
+use controller_testing::sim::{self, Bounds, Explored, Model, NOW, SimObject, SimResource, Violation, Watch};
 use jiff::Timestamp;
 use prometheus::Registry;
 use proptest::prelude::*;
@@ -26,12 +33,23 @@ const TAINTS: [&str; 3] = [
     "node.kubernetes.io/unreachable",
 ];
 
+#[derive(Clone)]
 struct Cluster {
     pods: SimResource<TaintEvictionController, PodView>,
     /// Only nodes with taints are shown.
     nodes: SimResource<TaintEvictionController, NodeView>,
     taints: BTreeMap<usize, Vec<Taint>>,
     uids: u64,
+    bug: Option<Bug>,
+}
+
+/// What an API server, or a watch, must not do.
+#[derive(Clone, Copy, Debug)]
+enum Bug {
+    /// It says that it has deleted a pod, and has not.
+    DeletesNothing,
+    /// The watch does not show that a taint goes.
+    HidesUntaints,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -117,6 +135,7 @@ impl Cluster {
             nodes: SimResource::new(|stores: &mut Stores| &mut stores.nodes),
             taints: BTreeMap::new(),
             uids: 0,
+            bug: None,
         }
     }
 
@@ -127,6 +146,7 @@ impl Cluster {
                 let taints = taints.clone();
                 self.nodes.put(NodeView { key, taints }, Uid::from("node"));
             }
+            None if matches!(self.bug, Some(Bug::HidesUntaints)) => {}
             None => self.nodes.delete(&key),
         }
     }
@@ -144,6 +164,9 @@ impl Cluster {
         match write {
             // The condition is in no view.
             Write::Mark(..) => self.pods.edit(&eviction.pod, |_| {}),
+            Write::Delete(_) if matches!(self.bug, Some(Bug::DeletesNothing)) => {
+                Some(sim::accepted(held.uid, held.version))
+            }
             Write::Delete(_) if held.view.deleting => self.pods.edit(&eviction.pod, |_| {}),
             // Some pods have a grace period, others are gone at once; their answer has the version before.
             Write::Delete(_) if eviction.pod.name.ends_with(['0', '2']) => {
@@ -289,6 +312,64 @@ impl Model for Cluster {
         }
         Ok(())
     }
+}
+
+impl Explored for Cluster {
+    fn acts(&self) -> Vec<Act> {
+        let (pod, node, taint) = (0, 0, 0);
+        let bind = |tolerates| Act::Bind { pod, node, tolerates };
+        let stamped = true;
+        vec![
+            Act::Taint { node, taint, stamped },
+            Act::Untaint { node, taint },
+            bind(Tolerates::Nothing),
+            Act::Delete(pod),
+        ]
+    }
+
+    fn fingerprint(&self, out: &mut Fingerprint) {
+        out.add(&(&self.taints, self.uids));
+    }
+}
+
+/// A pod on a node with a taint, which it tolerates for three seconds.
+fn one_pod(bug: Option<Bug>) -> Cluster {
+    let mut cluster = Cluster {
+        bug,
+        ..Cluster::new()
+    };
+    let (pod, node, taint, stamped) = (0, 0, 0, true);
+    cluster.act(&Act::Taint { node, taint, stamped }, NOW);
+    let tolerates = Tolerates::For(3);
+    cluster.act(&Act::Bind { pod, node, tolerates }, NOW);
+    cluster
+}
+
+/// Every run with one act of others, and a lost answer or the end of a term.
+#[test]
+fn no_run_within_bounds_leaves_a_pod_that_does_not_tolerate() {
+    let bounds = Bounds {
+        crashes: 0,
+        ..Bounds::FEW
+    };
+    let report = sim::explore(one_pod(None), bounds).unwrap_or_else(|found| panic!("{found}"));
+    println!("{report}");
+}
+
+fn violation(bug: Bug) -> Violation {
+    sim::explore(one_pod(Some(bug)), Bounds::FEW).unwrap_err()
+}
+
+#[test]
+fn a_delete_that_is_accepted_and_not_done_is_found() {
+    let found = violation(Bug::DeletesNothing);
+    assert!(found.steps.len() <= 5, "{found}");
+}
+
+#[test]
+fn a_taint_that_goes_unseen_is_found() {
+    let found = violation(Bug::HidesUntaints);
+    assert!(found.steps.len() <= 5, "{found}");
 }
 
 #[test]

@@ -1,14 +1,21 @@
 //! The loop against a model of the API server: requeue completeness, the done contract and the final state.
-#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test"
+)]
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use controller_core::api::CallFailed;
 use controller_core::controller::{Accepted, Completed, Loop, Now, RequestOf};
+use controller_core::fingerprint::Fingerprint;
 use controller_core::meta::{ObjectKey, Uid};
 use controller_testing::encodings::assert_the_same_views;
-use controller_testing::sim::{self, Model, Op, SimResource, Watch};
+use controller_testing::sim::{self, Bounds, Explored, Model, Op, SimResource, Violation, Watch};
 use jiff::SignedDuration;
 use prometheus::Registry;
 use proptest::prelude::*;
@@ -23,16 +30,29 @@ use serde_json::json;
 
 const JOBS: usize = 3;
 
+#[derive(Clone)]
 struct Cluster {
+    /// How many names Jobs have.
+    names: usize,
     jobs: BTreeMap<ObjectKey, Job>,
     /// The watched Jobs: those that have a ttl and are not being deleted.
     watched: SimResource<TtlAfterFinishedController, JobView>,
     /// The newest version of all objects.
     version: u64,
     uids: u64,
+    bug: Option<Bug>,
 }
 
-#[derive(Clone)]
+/// What an API server, or a watch, must not do.
+#[derive(Clone, Copy, Debug)]
+enum Bug {
+    /// A delete carries no version.
+    NoVersion,
+    /// The watch does not show a new ttl.
+    HidesTtls,
+}
+
+#[derive(Clone, Debug)]
 struct Job {
     view: JobView,
     version: u64,
@@ -69,14 +89,16 @@ fn any_action() -> impl Strategy<Value = Act> {
 }
 
 impl Cluster {
-    fn new() -> Self {
+    fn of(names: usize) -> Self {
         let mut cluster = Self {
+            names,
             jobs: BTreeMap::new(),
             watched: SimResource::new(|jobs| jobs),
             version: 0,
             uids: 0,
+            bug: None,
         };
-        (0..JOBS).for_each(|job| cluster.create(job, Some(60), false));
+        (0..names).for_each(|job| cluster.create(job, Some(60), false));
         cluster
     }
 
@@ -128,7 +150,8 @@ impl Cluster {
             .get(&deletion.job)
             .filter(|job| job.view.uid == deletion.uid);
         let job = job.ok_or_else(sim::gone)?.clone();
-        if *deletion.version != *job.version.to_string() {
+        let has_version = !matches!(self.bug, Some(Bug::NoVersion));
+        if has_version && *deletion.version != *job.version.to_string() {
             return Err(sim::conflict());
         }
         let judgement = judge(&job.view, now.wall);
@@ -170,6 +193,11 @@ impl Model for Cluster {
                 });
                 self.edit(&key(job), |job| job.finish = Some(finish));
             }
+            Act::SetTtl(job, ttl) if matches!(self.bug, Some(Bug::HidesTtls)) => {
+                if let Some(job) = self.jobs.get_mut(&key(job)) {
+                    job.view.ttl_seconds = ttl;
+                }
+            }
             Act::SetTtl(job, ttl) => {
                 self.edit(&key(job), |job| job.ttl_seconds = ttl);
             }
@@ -190,7 +218,7 @@ impl Model for Cluster {
     }
 
     fn keys(&self) -> Vec<ObjectKey> {
-        (0..JOBS).map(key).collect()
+        (0..self.names).map(key).collect()
     }
 
     fn remembered(&self, state: &State) -> usize {
@@ -207,9 +235,58 @@ impl Model for Cluster {
     }
 }
 
+impl Explored for Cluster {
+    fn acts(&self) -> Vec<Act> {
+        vec![
+            Act::Finish(0, Some(100)),
+            Act::SetTtl(0, Some(400)),
+            Act::Create(0, Some(0), true),
+            Act::Delete(0),
+        ]
+    }
+
+    fn fingerprint(&self, out: &mut Fingerprint) {
+        out.add(&(&self.jobs, self.version, self.uids));
+    }
+}
+
+const TWO_ACTS: Bounds = Bounds {
+    acts: 2,
+    ..Bounds::FEW
+};
+
+/// Every run with two acts of others and one fault.
+#[test]
+fn no_run_within_bounds_deletes_a_job_too_early_or_leaves_an_expired_one() {
+    let report = sim::explore(Cluster::of(1), TWO_ACTS).unwrap_or_else(|found| panic!("{found}"));
+    println!("{report}");
+}
+
+fn violation(bug: Bug) -> Violation {
+    let cluster = Cluster {
+        bug: Some(bug),
+        ..Cluster::of(1)
+    };
+    sim::explore(cluster, TWO_ACTS).unwrap_err()
+}
+
+#[test]
+fn a_delete_without_a_version_is_found() {
+    let found = violation(Bug::NoVersion);
+    assert!(found.message.contains("is deleted too early"), "{found}");
+    assert!(found.steps.len() <= 5, "{found}");
+}
+
+#[test]
+fn a_ttl_that_no_watch_shows_is_found() {
+    let found = violation(Bug::HidesTtls);
+    assert!(found.message.contains("is deleted too early"), "{found}");
+    assert!(found.steps.len() <= 5, "{found}");
+}
+
 #[test]
 fn nothing_is_left_of_ten_thousand_objects() {
-    sim::run_through(Cluster::new(), 10_000, any_action());
+    sim::run_through(Cluster::of(JOBS), 10_000, any_action());
 }
 
 proptest! {
@@ -217,7 +294,7 @@ proptest! {
 
     #[test]
     fn every_run_ends_with_no_expired_job(ops in sim::ops(any_action())) {
-        sim::run(Cluster::new(), &ops);
+        sim::run(Cluster::of(JOBS), &ops);
     }
 }
 
@@ -232,7 +309,7 @@ fn a_ttl_that_is_raised_before_the_delete_arrives_saves_the_job() {
         Op::Pass(Duration::from_millis(5)),
         Op::Answer(0),
     ];
-    sim::run(Cluster::new(), &ops);
+    sim::run(Cluster::of(JOBS), &ops);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::view::DecodeError;
 use crate::meta::{ObjectKey, Uid};
 
 /// One step of a list or a watch.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum SourceEvent<V> {
     /// A full list begins; what an unfinished one has delivered is void.
     Init,

@@ -19,6 +19,7 @@ pub(super) struct Revision {
 }
 
 /// An object at one version.
+#[derive(Debug)]
 #[derive_where(Clone)]
 pub(super) struct Held<V> {
     pub(super) view: Arc<V>,
@@ -26,6 +27,7 @@ pub(super) struct Held<V> {
 }
 
 /// A view that hashes and compares by its key, so that the key is stored once, in the view.
+#[derive_where(Clone)]
 pub(super) struct ByKey<V>(pub(super) Arc<V>);
 
 impl<V: View> Held<V> {

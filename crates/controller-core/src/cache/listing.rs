@@ -1,6 +1,7 @@
 //! A full list in progress, kept apart from the store until it is complete.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use derive_where::derive_where;
@@ -8,13 +9,14 @@ use derive_where::derive_where;
 use super::event::Versioned;
 use super::held::{ByKey, Held, Revision};
 use super::view::View;
+use crate::fingerprint::Fingerprint;
 use crate::meta::{ObjectKey, Uid};
 
 /// What the list has named so far.
 ///
 /// An item equal to what the store holds shares the store's copy, so a relist of an unchanged cluster
 /// costs no second set of views.
-#[derive_where(Default)]
+#[derive_where(Clone, Default)]
 pub(super) struct Listing<V: View> {
     /// The step at which it began.
     pub(super) began: u64,
@@ -64,6 +66,15 @@ impl<V: View> Listing<V> {
         if is_held && !self.objects.contains_key(key) {
             self.kept.insert(key.clone());
         }
+    }
+
+    pub(super) fn fingerprint(&self, out: &mut Fingerprint)
+    where
+        V: Debug,
+    {
+        out.add(&(self.began, self.told));
+        out.add_all(self.objects.iter().map(|(ByKey(view), at)| (view, at)));
+        out.add_all(&self.kept);
     }
 
     /// True if the list has named this key.

@@ -25,7 +25,8 @@ pub enum Freshness {
 pub type Patch<V> = Arc<dyn Fn(&V) -> V + Send + Sync>;
 
 /// What is recorded under one name.
-#[derive_where(Default)]
+#[derive(Debug)]
+#[derive_where(Clone, Default)]
 pub(super) struct PendingObject<V> {
     /// The number of requests in flight that may change the object.
     pub(super) writes: usize,
@@ -43,6 +44,8 @@ pub(super) struct PendingObject<V> {
 }
 
 /// Accepted writes to one object that the watch has not shown.
+#[derive(Debug)]
+#[derive_where(Clone)]
 struct Overlay<V> {
     uid: Uid,
     /// In the order of their versions.
@@ -59,6 +62,8 @@ struct Overlay<V> {
     overdue: bool,
 }
 
+#[derive(Debug)]
+#[derive_where(Clone)]
 pub(super) struct PendingWrite<V> {
     /// As answered; 0 if the answer had none.
     version: u64,
@@ -72,9 +77,11 @@ pub(super) struct PendingWrite<V> {
 }
 
 /// What the write has done to the view.
+#[derive_where(Clone)]
+#[derive_where(Debug; V)]
 pub(super) enum PendingEffect<V> {
     Object(Arc<V>),
-    Patch(Patch<V>),
+    Patch(#[derive_where(skip(Debug))] Patch<V>),
     Deleted,
 }
 

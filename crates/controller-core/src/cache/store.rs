@@ -12,6 +12,7 @@ use super::held::{ByKey, Held, Revision};
 use super::listing::Listing;
 use super::overlay::PendingObject;
 use super::view::View;
+use crate::fingerprint::Fingerprint;
 use crate::meta::{ObjectKey, Uid};
 
 /// Capacity for this many mutations stays allocated when there are none.
@@ -20,7 +21,7 @@ const FEW: usize = 1024;
 /// The objects of one kind, and what is known about our own writes to them: plain data, which the loop owns.
 ///
 /// It holds what the watch showed, and the results of our own writes: see [`mutation`](super::mutation).
-#[derive_where(Default)]
+#[derive_where(Clone, Default)]
 pub struct Store<V: View> {
     objects: HashMap<ByKey<V>, Revision>,
     /// Always agrees with the objects.
@@ -35,7 +36,7 @@ pub struct Store<V: View> {
     steps: u64,
     /// The numbers of our writes that the watch has shown, until they are taken.
     shown: Vec<u64>,
-    when_set_back: Option<Box<dyn Fn() + Send + Sync>>,
+    when_set_back: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 /// The objects under one index value. Most values of an owner index have one: no set for those.
@@ -43,6 +44,7 @@ pub struct Store<V: View> {
     clippy::box_collection,
     reason = "most have one object: no room for a set in those"
 )]
+#[derive_where(Clone)]
 enum Posting<V> {
     One(Arc<V>),
     Many(Box<HashSet<ByKey<V>>>),
@@ -110,7 +112,7 @@ impl<V: View> Store<V> {
     /// Calls `act` whenever an answer shows that the API server has been set back to an earlier state: objects that are
     /// held may never have existed, so everything must be listed again.
     pub fn when_set_back(&mut self, act: impl Fn() + Send + Sync + 'static) {
-        self.when_set_back = Some(Box::new(act));
+        self.when_set_back = Some(Arc::new(act));
     }
 
     pub(super) fn tell_set_back(&self) {
@@ -182,6 +184,19 @@ impl<V: View> Store<V> {
         });
         let is_change = old.is_some() || new.is_some();
         is_change.then_some(Delta { old, new, is_same })
+    }
+
+    /// Adds everything that the store holds and remembers; for tests.
+    pub fn fingerprint(&self, out: &mut Fingerprint)
+    where
+        V: fmt::Debug,
+    {
+        out.add_all(self.objects.iter().map(|(ByKey(view), at)| (view, at)));
+        out.add(&(self.told, self.steps, &self.shown));
+        out.add_all(&self.mutations);
+        if let Some(listing) = &self.listing {
+            listing.fingerprint(out);
+        }
     }
 
     fn insert(&mut self, view: &Arc<V>, at: Revision) {

@@ -15,7 +15,7 @@ use super::{
 use crate::api::CallFailed;
 
 /// Answers that also serve other keys, each for a time.
-#[derive_where(Default)]
+#[derive_where(Clone, Debug, Default)]
 pub(super) struct Answers<C: Controller> {
     known: BTreeMap<C::Query, (Reply<AnswerOf<C>>, Duration)>,
     until: BTreeSet<(Duration, C::Query)>,

@@ -24,7 +24,7 @@ pub struct Effect<C: Controller> {
 }
 
 /// How a request ended.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Completed<A> {
     /// The answer to a query, and its `Date` header.
     Read(Result<A, CallFailed>, Option<Timestamp>),
@@ -33,7 +33,7 @@ pub enum Completed<A> {
 }
 
 /// Events, log lines and metrics to emit after the loop's lock is released.
-#[derive_where(Debug)]
+#[derive_where(Clone, Debug)]
 pub enum Notification<C: Controller> {
     /// An event of the controller.
     Event(C::Event),

@@ -1,12 +1,13 @@
 //! Keys that wait: namespaces take turns; within a namespace, first in, first out.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt;
 use std::sync::Arc;
 
 use derive_where::derive_where;
 
 /// Keys in the order in which they are served. Every call takes logarithmic time.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[derive_where(Default)]
 pub(super) struct FairQueue<K> {
     lines: HashMap<Arc<str>, NamespaceQueue<K>>,
@@ -112,6 +113,12 @@ impl<K: Clone> FairQueue<K> {
     pub(super) fn in_order(&self) -> impl Iterator<Item = K> + use<K> {
         let mut rest = self.clone();
         std::iter::from_fn(move || rest.pop())
+    }
+}
+
+impl<K: Clone + fmt::Debug> fmt::Debug for FairQueue<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.in_order()).finish()
     }
 }
 

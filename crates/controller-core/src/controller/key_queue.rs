@@ -9,6 +9,7 @@
 //! key waiting.
 
 use std::collections::HashMap;
+use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::Duration;
 
@@ -21,10 +22,11 @@ use super::retry::{Failures, Retry, RetryLimit, RetryShare};
 use super::timers::Timers;
 use super::workers::{Suspend, Workers};
 use super::{Now, Requeue};
+use crate::fingerprint::Fingerprint;
 use crate::workqueue::QueueMetrics;
 
 /// The keys of one queue.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(super) struct KeyQueue<K> {
     pub(super) queue: Queue,
     metrics: Option<QueueMetrics>,
@@ -339,6 +341,19 @@ impl<K: Clone + Ord + Hash> KeyQueue<K> {
             + self.delays.len()
             + self.after.len()
             + self.failures.len()
+    }
+
+    /// Adds everything that decides which keys are handed out, and when; for tests.
+    pub(super) fn fingerprint(&self, out: &mut Fingerprint)
+    where
+        K: Debug,
+    {
+        let dirty = self.dirty.iter();
+        out.add_all(dirty.map(|(key, dirty)| (key, dirty.seat.as_ref().map(|seat| seat.level))));
+        out.add(&(&self.levels, &self.workers, self.was_failing));
+        out.add(&(&self.timers, &self.delays, self.next_begin));
+        out.add_all(&self.after);
+        out.add_all(&self.failures);
     }
 
     /// Returns whether `key` is due or queued.

@@ -34,12 +34,14 @@ pub(super) struct Seat {
     place: Place,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
+#[derive_where(Debug; K: Clone + std::fmt::Debug)]
 #[derive_where(Default)]
 pub(super) struct Levels<K> {
     /// Indexed by [`Level`].
     levels: [FairQueue<K>; 4],
     /// How many keys below [`Level::Failing`] have been handed out.
+    #[derive_where(skip(Debug))]
     handed_out: u32,
 }
 

@@ -85,7 +85,7 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
     /// A change of the state that needs no request.
     type StateChange: Clone + Debug + PartialEq + Send;
     /// An event, log line or metric to emit. Dropped outside a term.
-    type Event: Debug + PartialEq + Send;
+    type Event: Clone + Debug + PartialEq + Send;
 
     /// The name of the binary, for the log.
     const NAME: &'static str;

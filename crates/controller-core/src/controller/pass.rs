@@ -188,6 +188,7 @@ pub struct Pass<C: Controller> {
     answers: BTreeMap<C::Query, Answers<AnswerOf<C>>>,
     outcomes: Vec<(C::Write, Outcome)>,
     /// Indices into `outcomes` of the writes to each object.
+    #[derive_where(skip(Debug))]
     by_object: HashMap<Object, Vec<usize>>,
     /// Queries whose answers it waits for.
     pub(super) querying: Vec<C::Query>,

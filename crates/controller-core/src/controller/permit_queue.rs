@@ -47,6 +47,8 @@ pub(super) struct Spot {
 
 /// Passes with many writes and passes without one take turns, and so do namespaces within each rank. A pass with
 /// thousands of writes delays no first write, and new passes do not put off the thousands.
+#[derive(Clone)]
+#[derive_where(Debug; K: Clone + std::fmt::Debug)]
 #[derive_where(Default)]
 pub(super) struct PermitQueue<K> {
     /// Indexed by [`Rank`].

@@ -13,6 +13,7 @@ use super::timers::Timers;
 /// still planned then, nobody else writes: the built-in loop takes seconds.
 const REVIEW_AFTER: Duration = Duration::from_mins(5);
 
+#[derive(Clone)]
 #[derive_where(Default)]
 pub(super) struct Plans<K, W> {
     plans: BTreeMap<K, Plan<W>>,
@@ -20,6 +21,7 @@ pub(super) struct Plans<K, W> {
     reviews: Timers<K, Duration>,
 }
 
+#[derive(Clone)]
 struct Plan<W> {
     /// What the last successful pass would have written, and what passes since then would write.
     writes: Vec<W>,

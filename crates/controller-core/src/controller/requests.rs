@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::fmt::Debug;
 use std::hash::Hash;
 use std::time::Duration;
 
@@ -10,8 +11,9 @@ use derive_where::derive_where;
 use super::fair_queue::{FairQueue, Place};
 use super::timers::Timers;
 use super::{Controller, Now, Object, Query, RequestOf};
+use crate::fingerprint::Fingerprint;
 
-#[derive_where(Default)]
+#[derive_where(Clone, Default)]
 pub(super) struct Requests<C: Controller> {
     last_id: u64,
     out: BTreeMap<u64, InFlight<C>>,
@@ -20,6 +22,7 @@ pub(super) struct Requests<C: Controller> {
     pub(super) awaited: Awaited<C::Write>,
 }
 
+#[derive_where(Clone, Debug)]
 pub(super) struct InFlight<C: Controller> {
     /// The key that sent it.
     pub(super) key: C::Key,
@@ -32,6 +35,7 @@ pub(super) struct InFlight<C: Controller> {
 }
 
 /// A query in flight.
+#[derive(Clone, Debug)]
 struct Asked<K> {
     id: u64,
     /// The keys that wait for the answer.
@@ -76,6 +80,15 @@ impl<C: Controller> Requests<C> {
         });
     }
 
+    /// Adds everything that decides what follows; for tests.
+    pub(super) fn fingerprint(&self, out: &mut Fingerprint) {
+        out.add(&self.out);
+        out.add(&self.asked);
+        out.add_all(&self.slots.by_name);
+        out.add(&self.awaited.by);
+        out.add_all(&self.awaited.writes);
+    }
+
     /// The number of entries in all its maps; for tests.
     pub(super) fn held(&self) -> usize {
         self.out.len() + self.asked.len() + self.slots.by_name.len() + self.awaited.writes.len()
@@ -100,11 +113,14 @@ impl SlotOf {
 }
 
 /// Slots, and the keys that wait for one. A slot that becomes free is kept for the pass whose turn it is.
+#[derive(Clone)]
 #[derive_where(Default)]
 pub(super) struct Slots<K> {
     by_name: HashMap<SlotOf, Slot<K>>,
 }
 
+#[derive(Clone)]
+#[derive_where(Debug; K: Clone + Debug)]
 #[derive_where(Default)]
 struct Slot<K> {
     taken: usize,
@@ -185,6 +201,7 @@ impl PassSlots {
 }
 
 /// Accepted writes that the watch has yet to show, by the numbers of their requests.
+#[derive(Clone)]
 #[derive_where(Default)]
 pub(super) struct Awaited<W> {
     writes: HashMap<u64, W>,

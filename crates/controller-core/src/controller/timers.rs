@@ -5,10 +5,12 @@ use std::hash::Hash;
 
 use derive_where::derive_where;
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
+#[derive_where(Debug; K, T)]
 #[derive_where(Default)]
 pub(super) struct Timers<K, T> {
     by_time: BTreeSet<(T, K)>,
+    #[derive_where(skip(Debug))]
     by_key: HashMap<K, T>,
 }
 

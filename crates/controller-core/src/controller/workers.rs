@@ -9,7 +9,8 @@ use derive_where::derive_where;
 /// each is a request that the API server works on.
 const PART: usize = 4;
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
+#[derive_where(Debug; K)]
 #[derive_where(Default)]
 pub(super) struct Workers<K> {
     passes: BTreeMap<K, Pass>,
@@ -18,6 +19,7 @@ pub(super) struct Workers<K> {
     /// How many of these work for keys that keep failing.
     busy_failing: usize,
     /// How many passes of each namespace are slow.
+    #[derive_where(skip(Debug))]
     slow: HashMap<Arc<str>, usize>,
 }
 

@@ -5,8 +5,12 @@ use std::time::Duration;
 use controller_core::api::{AnswerClass, CallFailed, LeaseLost};
 use controller_core::controller::{Completed, Now, RequestOf};
 
+use derive_where::derive_where;
+
 use super::model::{Model, ModelAnswerOf, call, failed};
 
+/// A request that was sent.
+#[derive_where(Clone, Debug)]
 pub(super) struct Flying<M: Model> {
     /// `None` if the process that sent it is gone.
     pub(super) id: Option<u64>,

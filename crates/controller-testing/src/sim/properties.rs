@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use controller_core::controller::{Action, Completed, Controller, Now, RequestOf, Requeue};
+use controller_core::controller::{Action, Completed, Now, RequestOf, Requeue};
 use controller_core::time::saturating_add;
 
 use super::model::{KeyOf, Model};
@@ -20,7 +20,7 @@ impl<M: Model> Sim<M> {
             let after = self.event_loop.action_of(key, self.now);
             if *before == after
                 || self.model.is_left(key, self.event_loop.stores())
-                || (self.needs_term(key) && !self.leading)
+                || (self.event_loop.needs_term(key) && !self.leading)
             {
                 continue;
             }
@@ -29,6 +29,18 @@ impl<M: Model> Sim<M> {
             assert!(
                 is_enqueued(key) || covers.iter().any(is_enqueued) || self.is_kept(key, &after, self.now),
                 "a change made {after:?} of {before:?} for {key}, and did not enqueue it"
+            );
+        }
+    }
+
+    /// Without a term nothing is on its way to be answered that needs one.
+    pub(super) fn assert_term(&self) {
+        for flying in self.in_flight.iter().filter(|_| !self.leading) {
+            let is_write = matches!(flying.ask, RequestOf::Write(_));
+            assert!(
+                flying.id.is_none() || !is_write,
+                "sent without a term: {:?}",
+                flying.ask
             );
         }
     }
@@ -84,10 +96,5 @@ impl<M: Model> Sim<M> {
             }
             Some((_, Requeue::Now | Requeue::Reset | Requeue::After(_))) => is_retried,
         }
-    }
-
-    fn needs_term(&self, key: &KeyOf<M>) -> bool {
-        let controller = self.model.controller();
-        controller.queues()[controller.queue_of(key)].needs_term
     }
 }

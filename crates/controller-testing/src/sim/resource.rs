@@ -1,14 +1,18 @@
 //! One resource: the API server's objects, and the events that the watch still has to deliver.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Debug;
 
 use controller_core::cache::{self, SourceEvent, View, Wire};
 use controller_core::controller::{Accepted, Controller, Loop, Now, StoreOf, Watches};
+use controller_core::fingerprint::Fingerprint;
 use controller_core::meta::{ObjectKey, Uid};
+use derive_where::derive_where;
 use serde_json::Value;
 
 /// One resource: the API server's objects, and the events that its watch still has to deliver to its store.
 #[derive(Debug)]
+#[derive_where(Clone; V)]
 pub struct SimResource<C: Controller, V: View> {
     of: StoreOf<C, V>,
     objects: BTreeMap<ObjectKey, SimObject<V>>,
@@ -124,11 +128,17 @@ pub trait Watch<C: Controller> {
     /// Number of objects with writes that the watch has not shown.
     fn mutations(&self, event_loop: &mut Loop<C>) -> usize;
 
+    /// Number of events that the watch has not shown; a list that is requested shows all at once.
+    fn lag(&self) -> usize;
+
+    /// Adds the objects, what the watch has not shown, and the store of the loop.
+    fn fingerprint(&self, event_loop: &mut Loop<C>, out: &mut Fingerprint);
+
     /// Delivers the next event to the loop; returns whether there was one.
     fn deliver(&mut self, event_loop: &mut Loop<C>, now: Now) -> bool;
 }
 
-impl<C: Watches<V>, V: View + Clone> Watch<C> for SimResource<C, V> {
+impl<C: Watches<V>, V: View + Clone + Debug> Watch<C> for SimResource<C, V> {
     fn begin_list(&mut self, event_loop: &mut Loop<C>, now: Now) {
         if self.list.is_none() {
             let mut items = self.listed();
@@ -158,6 +168,15 @@ impl<C: Watches<V>, V: View + Clone> Watch<C> for SimResource<C, V> {
 
     fn mutations(&self, event_loop: &mut Loop<C>) -> usize {
         event_loop.store(self.of).mutations()
+    }
+
+    fn lag(&self) -> usize {
+        self.pending.len() + usize::from(self.list.is_some())
+    }
+
+    fn fingerprint(&self, event_loop: &mut Loop<C>, out: &mut Fingerprint) {
+        out.add(&(&self.objects, &self.pending, &self.list, self.versions));
+        event_loop.store(self.of).fingerprint(out);
     }
 
     fn deliver(&mut self, event_loop: &mut Loop<C>, now: Now) -> bool {

@@ -9,19 +9,19 @@ use controller_core::controller::{
     Controller, Effect, Loop, LoopEvent, Notification, Now, Polled, RequestOf,
 };
 use controller_core::time::saturating_add;
-use controller_core::workqueue::QueueMetrics;
-use prometheus::Registry;
+use derive_where::derive_where;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
 use super::flying::{Flying, arrive, failure, lost, pick};
 use super::model::{MOST_OPS, Model, NOW, Op, op};
 use super::permits::{Trickle, retries};
+use super::settle::Order;
 
 /// Most passes that may end without progress.
 const MOST_REPEATS: usize = 20;
 /// A run that takes more turns than this at one time never ends.
-const MOST_TURNS: usize = 10_000;
+pub(super) const MOST_TURNS: usize = 10_000;
 /// A hanging request fails after this time, as behind a webhook.
 const HANGS: Duration = Duration::from_secs(10);
 
@@ -31,7 +31,7 @@ pub fn run<M: Model>(model: M, ops: &[Op<M::Act>]) {
     for op in ops {
         sim.step(op);
     }
-    sim.end();
+    sim.end(Order::Answers);
 }
 
 /// Runs one process while `objects` objects, drawn by `action`, come and go; it must keep nothing about them.
@@ -51,30 +51,36 @@ where
             sim.no_progress = 0;
         }
     }
-    sim.end();
+    sim.end(Order::Answers);
 }
 
 /// A process and the world around it.
+#[derive_where(Clone; M, <M::Controller as Controller>::Stores)]
 pub struct Sim<M: Model> {
     pub(super) model: M,
+    controller: Arc<M::Controller>,
     pub(super) event_loop: Loop<M::Controller>,
     pub(super) now: Now,
     pub(super) leading: bool,
-    in_flight: Vec<Flying<M>>,
+    pub(super) in_flight: Vec<Flying<M>>,
     /// Resources whose watch is broken.
-    away: BTreeSet<usize>,
+    pub(super) away: BTreeSet<usize>,
     /// Passes that ended without progress: an answer that the watch has overtaken may cost one.
     no_progress: usize,
     /// Time of the next permit.
     permit: Cell<Duration>,
+    /// Time until the loop has more to do by itself.
+    pub(super) again: Option<Duration>,
 }
 
 impl<M: Model> Sim<M> {
     /// A process that has just started and leads.
     pub fn new(mut model: M) -> Self {
-        let event_loop = started(&mut model, NOW);
+        let controller = Arc::new(model.controller());
+        let event_loop = started(&controller, &mut model, NOW);
         let mut sim = Self {
             model,
+            controller,
             event_loop,
             now: NOW,
             leading: false,
@@ -82,6 +88,7 @@ impl<M: Model> Sim<M> {
             away: BTreeSet::new(),
             no_progress: 0,
             permit: Cell::default(),
+            again: None,
         };
         sim.lead(true);
         sim.turn();
@@ -136,18 +143,18 @@ impl<M: Model> Sim<M> {
     }
 
     /// Lets everything finish, then deletes everything. Fails unless all is right, and nothing is left.
-    fn end(&mut self) {
-        self.settle();
+    pub(super) fn end(&mut self, order: Order) {
+        self.settle_in(order);
         self.check();
         self.model.clear();
-        self.settle();
+        self.settle_in(order);
         self.check();
         self.check_writes();
         let state = self.event_loop.state();
         assert_eq!(self.model.remembered(state), 0, "left behind: {state:?}");
     }
 
-    fn poll(&mut self) -> Polled<M::Controller> {
+    pub(super) fn poll(&mut self) -> Polled<M::Controller> {
         let limit = Trickle {
             every: self.model.permit_every(),
             now: self.now.uptime,
@@ -195,7 +202,7 @@ impl<M: Model> Sim<M> {
     }
 
     /// Polls until the loop has no more work at this time.
-    fn turn(&mut self) {
+    pub(super) fn turn(&mut self) {
         for _ in 0..MOST_TURNS {
             let polled = self.poll();
             let without_progress = |told: &&_| matches!(told, Notification::NoProgress(_));
@@ -212,6 +219,7 @@ impl<M: Model> Sim<M> {
                     fails_at: None,
                 });
             }
+            self.again = polled.again;
             if polled.again != Some(Duration::ZERO) {
                 return;
             }
@@ -219,7 +227,7 @@ impl<M: Model> Sim<M> {
         panic!("the loop has no end at {:?}", self.now);
     }
 
-    fn deliver(&mut self, which: usize) -> bool {
+    pub(super) fn deliver(&mut self, which: usize) -> bool {
         // Only a process alone shows what enqueues what: next to others it has too many steps.
         let before = if self.model.is_prompt() {
             Vec::new()
@@ -241,7 +249,7 @@ impl<M: Model> Sim<M> {
             .on_event(LoopEvent::Watching(resource, stands), self.now);
     }
 
-    fn answer(&mut self, which: usize) {
+    pub(super) fn answer(&mut self, which: usize) {
         let Some(flying) = pick(&mut self.in_flight, which) else {
             return;
         };
@@ -277,7 +285,7 @@ impl<M: Model> Sim<M> {
         self.event_loop.completed(id, completed, self.now);
     }
 
-    fn pass(&mut self, time: Duration) {
+    pub(super) fn pass(&mut self, time: Duration) {
         self.now.uptime += time;
         self.now.wall = saturating_add(self.now.wall, time);
         let now = self.now.uptime;
@@ -294,7 +302,7 @@ impl<M: Model> Sim<M> {
         }
     }
 
-    fn lead(&mut self, leading: bool) {
+    pub(super) fn lead(&mut self, leading: bool) {
         if self.leading == leading {
             return;
         }
@@ -322,56 +330,16 @@ impl<M: Model> Sim<M> {
         }
         self.forget_the_dropped();
         let leading = self.leading;
-        self.event_loop = started(&mut self.model, self.now);
+        self.event_loop = started(&self.controller, &mut self.model, self.now);
         self.away.clear();
         self.leading = false;
         self.lead(leading);
     }
-
-    /// Nothing fails any more: everything arrives, as often as it takes.
-    pub fn settle(&mut self) {
-        self.lead(true);
-        let mut left = M::SETTLES_WITHIN;
-        for _ in 0..MOST_TURNS {
-            self.turn();
-            while !self.in_flight.is_empty() {
-                self.answer(0);
-                self.turn();
-            }
-            let mut heard = false;
-            for which in 0..self.model.watches().len() {
-                heard |= self.deliver(which);
-            }
-            if heard || self.model.come_to_rest() {
-                continue;
-            }
-            let again = self.poll().again;
-            if let Some(wait) = again.filter(|wait| *wait <= self.model.permit_every()) {
-                self.pass(wait);
-                continue;
-            }
-            self.assert_idle(again);
-            match again {
-                Some(wait) if wait <= left => {
-                    left -= wait;
-                    self.pass(wait);
-                }
-                _ => break,
-            }
-        }
-    }
 }
 
-fn started<M: Model>(model: &mut M, now: Now) -> Loop<M::Controller> {
-    let controller = Arc::new(model.controller());
-    let registry = Registry::new();
-    let queues = controller.queues().into_iter();
-    // The counts of a key must go with the key, too.
-    let metrics = queues.map(|queue| {
-        let register = |name| QueueMetrics::register(&registry, || Duration::ZERO, name).unwrap();
-        queue.name.map(register)
-    });
-    let mut event_loop = Loop::new(controller, metrics, false).retrying_within(retries());
+fn started<M: Model>(controller: &Arc<M::Controller>, model: &mut M, now: Now) -> Loop<M::Controller> {
+    let metrics = controller.queues().into_iter().map(|_| None);
+    let mut event_loop = Loop::new(Arc::clone(controller), metrics, false).retrying_within(retries());
     for (resource, watch) in model.watches() {
         watch.restart();
         watch.deliver(&mut event_loop, now);

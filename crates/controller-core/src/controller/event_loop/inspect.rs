@@ -12,6 +12,11 @@ impl<C: Controller> Loop<C> {
         self.reconcile(key, &Pass::default(), now)
     }
 
+    /// Returns whether `key` is only handed out in a term.
+    pub fn needs_term(&self, key: &C::Key) -> bool {
+        self.queues[self.controller.queue_of(key)].queue.needs_term
+    }
+
     /// The store that `of` names; for tests.
     pub fn store<V: View>(&mut self, of: StoreOf<C, V>) -> &Store<V> {
         self.store_of(of)

@@ -1,11 +1,14 @@
 //! The loop as a value: what has happened, what is in flight, what must be performed.
 
+mod fingerprint;
 mod inspect;
 mod inspector;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
+
+use derive_where::derive_where;
 
 use super::answers::Answers;
 use super::effect::{Completed, Effect, Notification, Polled};
@@ -29,6 +32,7 @@ pub use self::inspector::Inspector;
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 /// One running controller: its caches, queues, passes and requests in flight.
+#[derive_where(Clone; C::Stores)]
 pub struct Loop<C: Controller> {
     pub(super) controller: Arc<C>,
     stores: C::Stores,
@@ -174,11 +178,10 @@ impl<C: Controller> Loop<C> {
         if leading {
             return;
         }
-        let needs_term = |key: &C::Key| self.queues[self.controller.queue_of(key)].queue.needs_term;
         let over: Vec<_> = self
             .passes
             .keys()
-            .filter(|key| needs_term(key))
+            .filter(|key| self.needs_term(key))
             .cloned()
             .collect();
         for key in over {

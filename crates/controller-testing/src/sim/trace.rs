@@ -1,0 +1,62 @@
+//! The steps of a run, as a person reads them.
+
+use std::fmt::{self, Display};
+
+use controller_core::controller::{RequestOf, Write};
+
+use super::model::{Model, Op};
+use super::run::Sim;
+
+/// A run that breaks a property: no shorter one does.
+#[derive(Debug)]
+pub struct Violation {
+    pub steps: Vec<String>,
+    pub message: String,
+}
+
+impl Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, step) in self.steps.iter().enumerate() {
+            writeln!(f, "{:2}. {step}", number + 1)?;
+        }
+        write!(f, "    {}", self.message)
+    }
+}
+
+impl Violation {
+    /// The run of `ops` from `sim`, which ends with `message`.
+    pub(super) fn of<M: Model>(mut sim: Sim<M>, ops: &[Op<M::Act>], message: String) -> Self {
+        let (last, before) = ops
+            .split_last()
+            .map_or((None, ops), |(last, before)| (Some(last), before));
+        let mut steps = Vec::new();
+        for op in before {
+            steps.push(describe(&mut sim, op));
+            sim.step(op);
+        }
+        steps.extend(last.map(|last| describe(&mut sim, last)));
+        Self { steps, message }
+    }
+}
+
+fn describe<M: Model>(sim: &mut Sim<M>, op: &Op<M::Act>) -> String {
+    let request = |which: usize| match &sim.in_flight[which % sim.in_flight.len()].ask {
+        RequestOf::Query(query) => format!("{query:?}"),
+        RequestOf::Write(write) => format!("{}: {}", write.object().key, write.describe().text),
+    };
+    match op {
+        Op::Act(act) => format!("somebody else: {act:?}"),
+        Op::Arrive(which) => format!("arrives: {}", request(*which)),
+        Op::Answer(which) => format!("answered: {}", request(*which)),
+        Op::Lose(which) => format!("the answer is lost: {}", request(*which)),
+        Op::Refuse(which) => format!("refused: {}", request(*which)),
+        Op::Hang(which) => format!("hangs: {}", request(*which)),
+        Op::Deliver(which) => format!("the watch shows {}", sim.model.watches()[*which].0),
+        Op::BeginList(which) => format!("the watch breaks: {}", sim.model.watches()[*which].0),
+        Op::Pass(time) => format!("{time:?} pass"),
+        Op::Lead(true) => "the term begins".to_owned(),
+        Op::Lead(false) => "the term ends".to_owned(),
+        Op::Resync => "an hour of the term is over".to_owned(),
+        Op::Crash => "the process dies and another starts".to_owned(),
+    }
+}
