@@ -160,6 +160,8 @@ impl TtlController {
                 cx.state.removing(node, false, &mut cx.out);
             }
             Outcome::Planned | Outcome::Failed(_) => {}
+            // The watch may have shown before the answer that the node is gone.
+            Outcome::Accepted(_) if cx.stores.get(node).is_none() => {}
             Outcome::Accepted(_) => {
                 cx.state.written.insert(node.clone(), plan.ttl_seconds);
                 cx.state.rivals.wrote(node, cx.now.uptime);

@@ -1,13 +1,22 @@
 //! The loop against a model of the API server: requeue completeness, the done contract and the final state.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test"
+)]
 
 use std::sync::Arc;
 
 use controller_core::cache::Page;
 use controller_core::controller::{Accepted, Completed, Loop, LoopEvent, Now, RequestOf};
+use controller_core::fingerprint::Fingerprint;
 use controller_core::meta::{ObjectKey, Uid};
 use controller_testing::encodings::assert_the_same_views;
-use controller_testing::sim::{self, Model, NOW, Op, SimResource, Unlimited, Watch};
+use controller_testing::sim::{
+    self, Bounds, Explored, Model, NOW, Op, SimResource, Unlimited, Violation, Watch,
+};
 use prometheus::Registry;
 use proptest::prelude::*;
 use serde_json::json;
@@ -20,10 +29,23 @@ use ttl_controller::view::{Annotation, NodeView, NodeWire};
 /// At 101 nodes the cluster crosses into step 1, at 89 it falls back.
 const MOST_NODES: usize = 104;
 
+#[derive(Clone)]
 struct Cluster {
+    /// How many names nodes have.
+    names: usize,
     nodes: SimResource<TtlController, NodeView>,
     remove: bool,
     uids: u64,
+    bug: Option<Bug>,
+}
+
+/// What an API server must not do.
+#[derive(Clone, Copy, Debug)]
+enum Bug {
+    /// It says that it has written, and has not.
+    WritesNothing,
+    /// It answers with a version that it has not reached.
+    VersionAhead,
 }
 
 #[derive(Clone, Debug)]
@@ -59,9 +81,11 @@ fn any_action() -> impl Strategy<Value = Act> {
 impl Cluster {
     fn of(count: usize, annotation: &Annotation, remove: bool) -> Self {
         let mut cluster = Self {
+            names: MOST_NODES,
             nodes: SimResource::new(|nodes| nodes),
             remove,
             uids: 0,
+            bug: None,
         };
         (0..count).for_each(|number| cluster.add(number, annotation));
         cluster
@@ -104,7 +128,7 @@ impl Model for Cluster {
     fn act(&mut self, action: &Act, _: Now) {
         match action {
             Act::Resize(count) => {
-                for number in 0..MOST_NODES {
+                for number in 0..self.names {
                     match (number < *count, self.nodes.objects().contains_key(&key(number))) {
                         (true, false) => self.add(number, &Annotation::Missing),
                         (false, true) => self.nodes.delete(&key(number)),
@@ -136,8 +160,15 @@ impl Model for Cluster {
                 Completed::Read(Ok(Answer { page, manager }), None)
             }
             RequestOf::Write(plan) => {
-                let annotation = Annotation::of(plan.ttl_seconds);
-                Completed::Wrote(self.annotate(&plan.node, annotation).ok_or_else(sim::gone))
+                let annotation = match (self.bug, self.nodes.objects().get(&plan.node)) {
+                    (Some(Bug::WritesNothing), Some(node)) => node.view.annotation.clone(),
+                    _ => Annotation::of(plan.ttl_seconds),
+                };
+                let mut answer = self.annotate(&plan.node, annotation).ok_or_else(sim::gone);
+                if let (Some(Bug::VersionAhead), Ok(accepted)) = (self.bug, &mut answer) {
+                    accepted.version = accepted.version.map(|version| version + 100);
+                }
+                Completed::Wrote(answer)
             }
         }
     }
@@ -147,7 +178,7 @@ impl Model for Cluster {
     }
 
     fn keys(&self) -> Vec<Key> {
-        (0..MOST_NODES).map(|number| Key::Node(key(number))).collect()
+        (0..self.names).map(|number| Key::Node(key(number))).collect()
     }
 
     fn remembered(&self, state: &State) -> usize {
@@ -172,6 +203,52 @@ impl Model for Cluster {
         }
         Ok(())
     }
+}
+
+impl Explored for Cluster {
+    fn acts(&self) -> Vec<Act> {
+        vec![
+            Act::Annotate(0, Annotation::Missing),
+            Act::Recreate(0, Annotation::Seconds(7)),
+            Act::Resize(0),
+        ]
+    }
+
+    fn fingerprint(&self, out: &mut Fingerprint) {
+        out.add(&self.uids);
+    }
+}
+
+fn one_node(bug: Option<Bug>) -> Cluster {
+    let names = 1;
+    Cluster {
+        names,
+        bug,
+        ..Cluster::of(1, &Annotation::Missing, false)
+    }
+}
+
+/// Every run with one act of others and one fault.
+#[test]
+fn no_run_within_bounds_leaves_a_node_at_another_ttl() {
+    let report = sim::explore(one_node(None), Bounds::FEW).unwrap_or_else(|found| panic!("{found}"));
+    println!("{report}");
+}
+
+fn violation(bug: Bug) -> Violation {
+    sim::explore(one_node(Some(bug)), Bounds::FEW).unwrap_err()
+}
+
+#[test]
+fn a_write_that_is_accepted_and_not_done_is_found() {
+    let found = violation(Bug::WritesNothing);
+    assert!(found.steps.len() <= 3, "{found}");
+}
+
+#[test]
+fn an_answer_with_a_version_that_no_watch_shows_is_found() {
+    let found = violation(Bug::VersionAhead);
+    assert!(found.steps.len() <= 4, "{found}");
 }
 
 #[test]
@@ -209,6 +286,18 @@ fn the_watch_may_be_later_than_the_answer_and_than_a_second_writer() {
         Op::Answer(0),
     ];
     sim::run(Cluster::of(90, &Annotation::Seconds(0), false), &ops);
+}
+
+#[test]
+fn nothing_is_left_of_a_node_that_goes_before_the_answer() {
+    let ops = [
+        Op::Arrive(0),
+        Op::Act(Act::Resize(0)),
+        Op::Deliver(0),
+        Op::Deliver(0),
+        Op::Answer(0),
+    ];
+    sim::run(Cluster::of(1, &Annotation::Missing, false), &ops);
 }
 
 #[test]
