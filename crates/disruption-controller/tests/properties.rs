@@ -1,5 +1,11 @@
 //! The loop against a model of the API server: requeue completeness, the done contract and the final state.
-#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
+#![allow(
+    missing_docs,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test"
+)]
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,9 +14,10 @@ use std::time::Duration;
 use controller_core::api::CallFailed;
 use controller_core::cache::Page;
 use controller_core::controller::{Accepted, Completed, Loop, Now, RequestOf};
+use controller_core::fingerprint::Fingerprint;
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use controller_testing::encodings::assert_the_same_views;
-use controller_testing::sim::{self, Model, SimObject, SimResource, Watch};
+use controller_testing::sim::{self, Bounds, Explored, Model, NOW, SimObject, SimResource, Violation, Watch};
 use disruption_controller::config::Config;
 use disruption_controller::decide::Builtin;
 use disruption_controller::discovery::Kind;
@@ -33,6 +40,7 @@ const BUDGETS: usize = 3;
 const WORKLOADS: usize = 3;
 const WIDGET: usize = 2;
 
+#[derive(Clone)]
 struct Cluster {
     pods: SimResource<DisruptionController, PodView>,
     pdbs: SimResource<DisruptionController, PdbView>,
@@ -41,9 +49,19 @@ struct Cluster {
     widget: Option<i64>,
     /// How far our clock is ahead of the API server's, in seconds.
     ahead: i64,
-    /// A write that came too early by the API server's clock.
+    /// A write that came too early by the API server's clock, or forgot an eviction.
     early: Option<String>,
     last: u64,
+    bug: Option<Bug>,
+}
+
+/// What an API server must not do.
+#[derive(Clone, Copy, Debug)]
+enum Bug {
+    /// A status is written over whatever is there.
+    NoVersion,
+    /// It says that it has written a status, and has not.
+    WritesNothing,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -155,6 +173,7 @@ impl Cluster {
             ahead: 0,
             early: None,
             last: 0,
+            bug: None,
         }
     }
 
@@ -290,8 +309,18 @@ impl Cluster {
         let held = self.pdbs.objects().get(&status.pdb.key);
         let held = held.filter(|held| held.uid == status.pdb.uid);
         let held = held.ok_or_else(sim::gone)?;
-        if held.view.version != status.pdb.version {
+        if matches!(self.bug, Some(Bug::WritesNothing)) {
+            return Ok(sim::accepted(held.uid.clone(), held.version));
+        }
+        if !matches!(self.bug, Some(Bug::NoVersion)) && held.view.version != status.pdb.version {
             return Err(sim::conflict());
+        }
+        let (known, held) = (
+            &status.pdb.status.disrupted_pods,
+            &held.view.status.disrupted_pods,
+        );
+        if let Some(pod) = held.keys().find(|pod| !known.contains_key(*pod)) {
+            self.early = Some(format!("the eviction of {pod} was forgotten"));
         }
         for (pod, _) in &status.overdue {
             self.check_time(&status.pdb.key, status.pdb.status.disrupted_pods[pod], now);
@@ -527,6 +556,67 @@ impl Model for Cluster {
         }
         Ok(())
     }
+}
+
+impl Explored for Cluster {
+    fn acts(&self) -> Vec<Act> {
+        let (pod, budget) = (0, 0);
+        vec![
+            Act::Ready(pod, false),
+            Act::Evict { pod, deletes: false },
+            Act::DeleteBudget(budget),
+            Act::Overwrite(budget, 3),
+        ]
+    }
+
+    fn waits(&self) -> Vec<Duration> {
+        vec![Duration::from_secs(121)]
+    }
+
+    fn fingerprint(&self, out: &mut Fingerprint) {
+        out.add(&(self.widget, &self.early, self.last));
+    }
+}
+
+/// A pod, and a budget that lets it go.
+fn one_budget(bug: Option<Bug>) -> Cluster {
+    let mut cluster = Cluster {
+        bug,
+        ..Cluster::new()
+    };
+    cluster.bring_pod(0, 0, true, None, NOW);
+    cluster.bring_pdb(0, Some(0), Asks::MinAvailable(0));
+    cluster
+}
+
+/// One act of others and one lost answer.
+const LOST: Bounds = Bounds {
+    crashes: 0,
+    terms: 0,
+    ..Bounds::FEW
+};
+
+#[test]
+fn no_run_within_bounds_leaves_a_status_that_is_wrong() {
+    let report = sim::explore(one_budget(None), LOST).unwrap_or_else(|found| panic!("{found}"));
+    println!("{report}");
+}
+
+fn violation(bug: Bug) -> Violation {
+    sim::explore(one_budget(Some(bug)), LOST).unwrap_err()
+}
+
+#[test]
+fn a_status_that_is_written_without_a_version_is_found() {
+    let found = violation(Bug::NoVersion);
+    assert!(found.message.contains("was forgotten"), "{found}");
+    assert!(found.steps.len() <= 5, "{found}");
+}
+
+#[test]
+fn a_status_that_is_accepted_and_not_written_is_found() {
+    let found = violation(Bug::WritesNothing);
+    assert!(found.steps.len() <= 4, "{found}");
 }
 
 #[test]

@@ -26,6 +26,10 @@ impl<C: Controller> Answers<C> {
         self.known.get(query).map(|(reply, _)| reply)
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
     fn keep(&mut self, query: C::Query, reply: Reply<AnswerOf<C>>) {
         let shared_for = query.serves_for(&reply.value);
         if shared_for.is_zero() {

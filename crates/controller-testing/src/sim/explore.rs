@@ -119,6 +119,8 @@ impl Bounds {
             faults: self.faults + more,
             refused: self.refused + more,
             lists: self.lists + more,
+            crashes: self.crashes.max(more.min(1)),
+            terms: self.terms.max(more.min(1)),
             ..self
         }
     }

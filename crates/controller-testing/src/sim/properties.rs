@@ -66,6 +66,14 @@ impl<M: Model> Sim<M> {
         }
     }
 
+    /// True if `key` comes back through another key.
+    fn is_covered(&self, key: &KeyOf<M>) -> bool {
+        let covers = self.model.covers(key);
+        covers
+            .iter()
+            .any(|key| self.event_loop.scheduled_at(key).is_some())
+    }
+
     /// Returns whether `key` comes back at the time that `step` names for it at `now`, if any. If `step` sends queries,
     /// the action after their answers counts; no watch reports new answers, so the key may also come back through
     /// another key.
@@ -77,13 +85,14 @@ impl<M: Model> Sim<M> {
                 Completed::Wrote(_) => panic!("the answer to a write"),
             };
             let answered = event_loop.action_answered(key, now, answer);
-            let covers = self.model.covers(key);
-            let comes_back = |key: &KeyOf<M>| self.event_loop.scheduled_at(key).is_some();
-            return covers.iter().any(comes_back)
+            return self.is_covered(key)
                 || (!matches!(answered, Action::Read(_)) && self.is_kept(key, &answered, now));
         }
         // A key whose pass failed is retried after a wait, or waits for its turn among those that keep failing.
-        let is_retried = self.event_loop.is_waiting(key) || self.event_loop.is_queued(key, now);
+        let is_retried = self.event_loop.is_waiting(key)
+            || self.event_loop.is_queued(key, now)
+            // An answer that another key got is as new to this key as one of its own.
+            || self.event_loop.shares_answers() && self.is_covered(key);
         let Action::Done(requeues) = step else {
             return is_retried;
         };

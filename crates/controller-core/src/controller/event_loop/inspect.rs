@@ -27,6 +27,11 @@ impl<C: Controller> Loop<C> {
         self.answers.get(query)
     }
 
+    /// True if an answer serves other keys, too; for tests.
+    pub fn shares_answers(&self) -> bool {
+        !self.answers.is_empty()
+    }
+
     /// True if `key` is in a pass or due for one; for tests.
     pub fn is_queued(&self, key: &C::Key, now: Now) -> bool {
         self.passes.contains_key(key) || self.queues[self.controller.queue_of(key)].is_queued(key, now)
