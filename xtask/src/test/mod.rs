@@ -68,7 +68,7 @@ const WITHOUT: [(&str, &[&str]); 2] = [
         ],
     ),
     // The embedded API server has PodGroups as `v1beta1`.
-    ("v1.36.", &["pod_groups::on_real", OF_THE_REFERENCE]),
+    ("v1.36.", &["live_pod_groups", OF_THE_REFERENCE]),
 ];
 /// `docs/flags.md` has the flags of the newest release only.
 const OF_THE_REFERENCE: &str = "the_table_of_flags_has_those_of_kube_controller_manager";

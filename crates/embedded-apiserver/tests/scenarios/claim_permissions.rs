@@ -85,7 +85,7 @@ async fn the_right_to_bind_claims_is_used_by_who_binds_them() {
     assert_eq!(unused(), [""; 0]);
 }
 
-mod without_a_right_of_its_own {
+pub(crate) mod without_a_right_of_its_own {
     use super::*;
 
     crate::scenarios![with CoarseClaimStatus: whoever_writes_the_status_binds_claims];

@@ -31,6 +31,7 @@ mod metadata;
 mod metadata_only;
 mod namespaces;
 mod objects;
+mod on_real;
 mod optimistic;
 mod paging;
 mod patches;
@@ -64,11 +65,14 @@ macro_rules! rows {
 }
 use rows;
 
-/// Runs scenarios, functions of a client or a `twin::Ground`, on both servers: each in its own test on the embedded
-/// one, all in one test on the real one. The collections in `twin::SWEPT` are empty at the start of each. `with`
+/// Scenarios, functions of a client or a `twin::Ground`, that hold on both servers: each is a test on the embedded one;
+/// `SCENARIOS` has them all for `on_real`. The collections in `twin::SWEPT` are empty at the start of each. `with`
 /// selects a `twin::Setting`.
 macro_rules! scenarios {
     (with $setting:ident: $($name:ident),* $(,)?) => {
+        pub(crate) const SCENARIOS: &[crate::twin::Scenario] =
+            &[$((stringify!($name), |ground| Box::pin($name(ground.into())))),*];
+
         mod on_embedded {
             $(
                 #[tokio::test(start_paused = true)]
@@ -76,17 +80,6 @@ macro_rules! scenarios {
                     super::$name(crate::twin::embedded_ground(crate::twin::Setting::$setting).into()).await;
                 }
             )*
-        }
-        mod on_real {
-            #[tokio::test(flavor = "multi_thread")]
-            #[ignore = "needs a control plane: cargo xtask test"]
-            async fn live_every_scenario() {
-                crate::twin::run_on_real(
-                    crate::twin::Setting::$setting,
-                    &[$((stringify!($name), |ground| Box::pin(super::$name(ground.into())))),*],
-                )
-                .await;
-            }
         }
     };
     ($($name:ident),* $(,)?) => {
