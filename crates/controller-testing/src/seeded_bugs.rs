@@ -22,7 +22,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 use tower::BoxError;
 
-use crate::fault_history::{FailedSeed, Shrink, Suite, first_failure};
+use crate::fault_history::{FailedSeed, Shrink, Suite, search};
 pub use crate::surroundings::Surroundings;
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf, application/json";
@@ -83,7 +83,7 @@ pub fn found_and_shrunk(suite: &impl Suite, seed: u64, what: &str) -> FailedSeed
 }
 
 fn shrunk(suite: &impl Suite, seed: u64, what: &str, shrink: Shrink) -> FailedSeed {
-    let Some(failure) = first_failure(suite, seed..seed + SEEDS, shrink) else {
+    let (_, Some(failure)) = search(suite, seed..seed + SEEDS, shrink) else {
         panic!("no history shows the bug");
     };
     println!("{failure}");

@@ -274,6 +274,11 @@ impl Server {
         self.down();
     }
 
+    /// Number of open watches.
+    pub fn open_watches(&self) -> usize {
+        self.shared.watches.load(Ordering::Relaxed)
+    }
+
     /// Ends all open watches in good order.
     pub fn close_watches(&self) {
         self.shared.connections.update(connections::Connections::close);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -37,6 +37,8 @@ pub(super) struct Shared {
     /// The version of the last write.
     pub(super) written: Arc<Signal<u64>>,
     pub(super) connections: Signal<Connections>,
+    /// Number of open watches.
+    pub(super) watches: AtomicUsize,
     pub(super) access: Mutex<Access>,
     pub(super) definitions: Mutex<Definitions>,
     /// True if the server reads and writes protobuf.
@@ -70,6 +72,7 @@ impl Shared {
             observer: Mutex::default(),
             faults: Mutex::default(),
             connections: Signal::default(),
+            watches: AtomicUsize::new(0),
             access: Mutex::default(),
             definitions: Mutex::default(),
             protobuf: AtomicBool::new(true),

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -54,6 +55,12 @@ enum Event {
     Error(StatusError),
 }
 
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.shared.watches.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Watching {
     /// Opens a watch. The server must have reached the version that the options ask for.
     pub(super) fn open(
@@ -66,6 +73,7 @@ impl Watching {
     ) -> Self {
         let now = shared.clock.instant();
         let deadline = now + options.timeout.unwrap_or(DEFAULT_TIMEOUT);
+        shared.watches.fetch_add(1, Ordering::Relaxed);
         let mut watching = Self {
             opened: shared.connections.get(),
             resource,

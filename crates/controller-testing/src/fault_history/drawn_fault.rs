@@ -3,11 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::draw::Draw;
-use embedded_apiserver::{Fault, RecordedRequest, RequestVerb, Resource};
-
-/// More requests than a history has.
-const MANY: usize = 1_000_000;
+use super::kind::FaultKind;
+use super::which::Which;
+use embedded_apiserver::Fault;
 
 /// A fault of a history.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,7 +31,7 @@ pub enum DrawnFault {
     },
     /// All watches end in good order, as after `--min-request-timeout`.
     WatchesEnd,
-    /// History is compacted: requests that continue from an old version are answered 410.
+    /// History is compacted, and all watches end: those that continue from an old version are answered 410.
     Compaction,
     /// A replica dies without notice, and is started again.
     Crash {
@@ -41,7 +39,7 @@ pub enum DrawnFault {
         replica: usize,
         /// The moment of its death.
         moment: DeathPoint,
-        /// Time until it is started again.
+        /// Time from its death until it is started again.
         restart: Duration,
     },
     /// A replica gets SIGTERM and is started again, as in a roll-out.
@@ -57,22 +55,6 @@ pub enum DrawnFault {
     LeaseDeleted,
 }
 
-/// A kind of requests.
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub enum Which {
-    /// Writes to this resource.
-    Writes(&'static Resource),
-    /// Lists of this resource, including those that are streams.
-    Lists(&'static Resource),
-    /// Watches of this resource; open ones end, so that new ones come.
-    Watches(&'static Resource),
-    /// Reads that ask for protobuf; open watches end, so that new ones come.
-    InProtobuf,
-    /// Reads and writes of the Lease.
-    Lease,
-}
-
 /// When a process dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -86,52 +68,25 @@ pub enum DeathPoint {
 }
 
 impl DrawnFault {
-    /// Draws a fault that concerns `resources` or one of the replicas.
-    pub(super) fn draw(draw: &mut Draw, resources: &[&'static Resource], replicas: usize) -> Self {
-        let seconds = |from, to| Duration::from_secs(from)..Duration::from_secs(to);
-        match draw.number(0..24) {
-            0..9 => {
-                let resource = draw.pick(resources);
-                let which = draw.pick(&[
-                    Which::Writes(resource),
-                    Which::Writes(resource),
-                    Which::Lists(resource),
-                    Which::Watches(resource),
-                    Which::Lease,
-                ]);
-                Self::Requests {
-                    which,
-                    count: draw.number(1..8),
-                    fault: which.fault(draw),
-                }
-            }
-            9..11 => Self::Outage(draw.time(seconds(1, 60))),
-            11..14 => Self::Restart(draw.time(seconds(1, 60))),
-            // Lasts, as behind a new proxy.
-            14 if draw.chance(50) => Self::Requests {
-                which: Which::InProtobuf,
-                count: MANY,
-                fault: draw.pick(&[
-                    Fault::status(406, "NotAcceptable"),
-                    Fault::status(415, "UnsupportedMediaType"),
-                ]),
+    /// The kind that the fault is counted with.
+    pub fn kind(&self) -> FaultKind {
+        match self {
+            Self::Requests { which, .. } => match which {
+                Which::Writes(_) => FaultKind::Writes,
+                Which::Lists(_) => FaultKind::Lists,
+                Which::Watches(_) => FaultKind::Watches,
+                Which::InProtobuf => FaultKind::Protobuf,
+                Which::Lease => FaultKind::Lease,
             },
-            14 => Self::WatchesEnd,
-            15 => Self::Compaction,
-            16..19 => Self::Crash {
-                replica: draw.number(1..replicas + 1),
-                moment: draw.pick(&[DeathPoint::Now, DeathPoint::BeforeWrite, DeathPoint::AfterWrite]),
-                restart: draw.time(seconds(1, 30)),
-            },
-            19 => Self::Stop {
-                replica: draw.number(1..replicas + 1),
-                restart: draw.time(seconds(1, 30)),
-            },
-            20..22 => Self::LeaseStolen(draw.time(seconds(0, 60))),
-            22 => Self::LeaseDeleted,
-            _ => Self::WrongClock {
-                seconds: i32::try_from(draw.number(0..240)).unwrap_or(0) - 120,
-            },
+            Self::Outage(_) => FaultKind::Outage,
+            Self::Restart(_) => FaultKind::Restart,
+            Self::WrongClock { .. } => FaultKind::WrongClock,
+            Self::WatchesEnd => FaultKind::WatchesEnd,
+            Self::Compaction => FaultKind::Compaction,
+            Self::Crash { .. } => FaultKind::Crash,
+            Self::Stop { .. } => FaultKind::Stop,
+            Self::LeaseStolen(_) => FaultKind::LeaseStolen,
+            Self::LeaseDeleted => FaultKind::LeaseDeleted,
         }
     }
 
@@ -140,57 +95,6 @@ impl DrawnFault {
         match self {
             Self::Crash { replica, .. } | Self::Stop { replica, .. } => Some(*replica),
             _ => None,
-        }
-    }
-}
-
-impl Which {
-    /// Draws a fault that such requests can meet.
-    fn fault(self, draw: &mut Draw) -> Fault {
-        match (self, draw.number(0..3)) {
-            (Self::Watches(_), 0) => draw.pick(&[Fault::WatchEnds, Fault::WatchSilent]),
-            (Self::Watches(_), 1) => {
-                Fault::WatchLags(draw.time(Duration::from_secs(1)..Duration::from_secs(30)))
-            }
-            (Self::Lists(_), 0) => list_fault(draw.time(Duration::from_secs(1)..Duration::from_mins(1))),
-            _ => any_fault(draw),
-        }
-    }
-
-    /// True if open watches end, so that new ones meet the fault.
-    pub(super) fn ends_watches(self) -> bool {
-        matches!(self, Self::Watches(_) | Self::InProtobuf)
-    }
-
-    pub(super) fn matches(self, request: &RecordedRequest) -> bool {
-        let is_of =
-            |resource: &Resource| request.resource == resource.plural && request.group == resource.group;
-        match self {
-            Self::Writes(resource) => request.verb.is_write() && is_of(resource),
-            Self::Lists(resource) => request.lists() && is_of(resource),
-            Self::Watches(resource) => {
-                request.verb == RequestVerb::Watch && !request.lists() && is_of(resource)
-            }
-            Self::InProtobuf => request.accept.contains("protobuf"),
-            Self::Lease => request.verb != RequestVerb::Watch && request.resource == "leases",
-        }
-    }
-}
-
-impl PartialEq for Which {
-    fn eq(&self, other: &Self) -> bool {
-        self.to_string() == other.to_string()
-    }
-}
-
-impl fmt::Display for Which {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Writes(resource) => write!(f, "writes to {}", resource.plural),
-            Self::Lists(resource) => write!(f, "lists of {}", resource.plural),
-            Self::Watches(resource) => write!(f, "watches of {}", resource.plural),
-            Self::InProtobuf => f.write_str("reads in protobuf"),
-            Self::Lease => f.write_str("requests about the lease"),
         }
     }
 }
@@ -213,7 +117,7 @@ impl fmt::Display for DrawnFault {
             }
             Self::WrongClock { seconds } => write!(f, "the server's clock is {seconds} s ahead from here on"),
             Self::WatchesEnd => f.write_str("all watches end"),
-            Self::Compaction => f.write_str("history is compacted"),
+            Self::Compaction => f.write_str("history is compacted, and all watches end"),
             Self::Crash {
                 replica,
                 moment,
@@ -232,78 +136,5 @@ impl fmt::Display for DrawnFault {
             Self::LeaseStolen(lasts) => write!(f, "the lease is stolen, and held for {lasts:?}"),
             Self::LeaseDeleted => f.write_str("the lease is deleted"),
         }
-    }
-}
-
-/// Faults that the writes of one tenant can meet for minutes, because of the tenant's quota, policy or webhook:
-/// refusals, and slow failures.
-pub fn refusals() -> Vec<Fault> {
-    let throttled = Fault::Status {
-        code: 429,
-        reason: "TooManyRequests".to_owned(),
-        retry_after: Some(Duration::from_secs(1)),
-    };
-    let slow = Fault::Timeout {
-        after: Duration::from_secs(10),
-        takes_effect: false,
-    };
-    vec![
-        Fault::status(403, "Forbidden"),
-        Fault::status(422, "Invalid"),
-        throttled,
-        slow,
-    ]
-}
-
-/// A fault of lists alone: streams are not served, stall or end too soon, or pages show old data.
-fn list_fault(by: Duration) -> Fault {
-    match by.as_millis() % 4 {
-        0 => Fault::status(422, "Invalid"),
-        1 => Fault::WatchSilent,
-        2 => Fault::WatchEnds,
-        _ => Fault::Stale { by, illegal: false },
-    }
-}
-
-/// The wait that a server asks for; some proxies ask for hours, which no client has to grant.
-fn wish(wait: Duration) -> Duration {
-    if wait.as_millis().is_multiple_of(5) {
-        wait + Duration::from_hours(24)
-    } else {
-        wait
-    }
-}
-
-/// Draws a fault that every request can meet.
-fn any_fault(draw: &mut Draw) -> Fault {
-    let wait = Duration::from_secs(1)..Duration::from_secs(20);
-    let takes_effect = draw.chance(50);
-    match draw.number(0..12) {
-        0 => Fault::Delay(draw.time(Duration::from_millis(10)..Duration::from_secs(40))),
-        1 => Fault::DropBefore,
-        2 => Fault::DropAfterEffect,
-        3 => Fault::status(409, "Conflict"),
-        4 => Fault::Status {
-            code: 429,
-            reason: "TooManyRequests".to_owned(),
-            retry_after: Some(wish(draw.time(wait))),
-        },
-        5 => Fault::Throttled {
-            retry_after: wish(draw.time(wait)),
-        },
-        6 if takes_effect => Fault::NoSuchPage,
-        6 => Fault::status(500, "InternalError"),
-        7 => Fault::Status {
-            code: 503,
-            reason: "ServiceUnavailable".to_owned(),
-            retry_after: takes_effect.then_some(wish(Duration::ZERO)),
-        },
-        8 => Fault::Timeout {
-            after: draw.time(wait),
-            takes_effect,
-        },
-        9 => Fault::CutAnswer,
-        10 => Fault::Garbage,
-        _ => Fault::NoAnswer { takes_effect },
     }
 }

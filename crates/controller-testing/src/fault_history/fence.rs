@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use embedded_apiserver::{LEASES, RecordedRequest, Server};
 
 /// Namespace of the controllers' Leases.
-pub(super) const NAMESPACE: &str = "kube-system";
+const NAMESPACE: &str = "kube-system";
 /// Interval at which the thief renews the Lease, as a leader does.
 pub(super) const RENEWAL: Duration = Duration::from_secs(2);
 const THIEF: &str = "thief";
@@ -16,51 +16,135 @@ const THIEF: &str = "thief";
 /// that its Lease was tampered with.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 
+/// Who held the Lease when.
+#[derive(Debug)]
+pub(super) struct Fence {
+    /// Name of the Lease: the controller's.
+    lease: &'static str,
+    terms: Vec<Term>,
+    /// A write of the Lease was carried out at this time, and its effect was not looked at yet.
+    written: Option<Duration>,
+}
+
+#[derive(Debug)]
+struct Term {
+    holder: Option<String>,
+    from: Duration,
+    /// When it ended, and whether behind the replicas' backs.
+    end: Option<(Duration, bool)>,
+}
+
+impl Term {
+    /// True if a replica that holds the Lease in this term may send a write at `sent`.
+    fn permits(&self, sender: &str, sent: Duration) -> bool {
+        let end = self.end.map(
+            |(end, tampered)| {
+                if tampered { end + RENEW_DEADLINE } else { end }
+            },
+        );
+        let is_within = self.from <= sent && end.is_none_or(|end| sent <= end);
+        is_within && self.holder.as_deref() == Some(sender)
+    }
+}
+
+impl Fence {
+    pub(super) fn new(lease: &'static str) -> Self {
+        Self {
+            lease,
+            terms: Vec::new(),
+            written: None,
+        }
+    }
+
+    /// Deletes the Lease behind the replicas' backs; returns false if nobody held it.
+    pub(super) fn delete(&mut self, server: &Server) -> bool {
+        self.tamper(server, |server, name| {
+            server.delete(&LEASES, NAMESPACE, name).is_ok()
+        })
+    }
+
+    /// Writes the thief's name into the Lease; returns false if there is none, or if it is there.
+    pub(super) fn steal(&mut self, server: &Server) -> bool {
+        let steal = |lease: &mut Value| lease["spec"]["holderIdentity"] = json!(THIEF);
+        self.tamper(server, |server, name| {
+            server.edit(&LEASES, NAMESPACE, name, steal).is_ok()
+        })
+    }
+
+    fn tamper(&mut self, server: &Server, tamper: impl FnOnce(&Server, &str) -> bool) -> bool {
+        self.look(server);
+        let terms = self.terms.len();
+        if tamper(server, self.lease) {
+            self.change(server, server.elapsed(), true);
+        }
+        self.terms.len() > terms
+    }
+
+    /// Renews the Lease if it is the thief's.
+    pub(super) fn renew(&self, server: &Server, now: Timestamp) {
+        if holder(server, self.lease).as_deref() == Some(THIEF) {
+            let renew = |lease: &mut Value| lease["spec"]["renewTime"] = json!(format!("{now:.6}"));
+            // The Lease existed a moment ago.
+            let _ = server.edit(&LEASES, NAMESPACE, self.lease, renew);
+        }
+    }
+
+    /// Checks that the sender of a write held the Lease when it sent the write. Must see every write of a Lease before
+    /// its effect.
+    pub(super) fn permits(&mut self, server: &Server, request: &RecordedRequest) -> Result<(), String> {
+        self.look(server);
+        if !request.verb.is_write() || request.resource == "events" {
+            return Ok(());
+        }
+        if request.resource == "leases" {
+            self.written = Some(server.elapsed());
+            return Ok(());
+        }
+        let Some(sender) = sender(request, self.lease) else {
+            return Ok(());
+        };
+        if self
+            .terms
+            .iter()
+            .any(|term| term.permits(sender, request.arrived))
+        {
+            return Ok(());
+        }
+        let holder = self.terms.last().and_then(|term| term.holder.as_deref());
+        Err(format!(
+            "{sender} writes while the lease is held by {}: {request}",
+            holder.unwrap_or("nobody")
+        ))
+    }
+
+    /// Learns what the last write of the Lease has changed.
+    fn look(&mut self, server: &Server) {
+        if let Some(written) = self.written.take() {
+            self.change(server, written, false);
+        }
+    }
+
+    fn change(&mut self, server: &Server, at: Duration, is_tampering: bool) {
+        let holder = holder(server, self.lease);
+        let last = self.terms.last_mut();
+        if last.as_ref().is_some_and(|last| last.holder == holder) {
+            return;
+        }
+        if let Some(last) = last {
+            last.end = Some((at, is_tampering));
+        }
+        self.terms.push(Term {
+            holder,
+            from: at,
+            end: None,
+        });
+    }
+}
+
 /// The holder of the Lease of this name, as the server knows it.
-pub(super) fn holder(server: &Server, name: &str) -> Option<String> {
+fn holder(server: &Server, name: &str) -> Option<String> {
     let lease = server.get(&LEASES, NAMESPACE, name)?;
     Some(lease["spec"]["holderIdentity"].as_str()?.to_owned())
-}
-
-/// Writes the thief's name into the Lease; returns false if there is none.
-pub(super) fn steal(server: &Server, name: &str) -> bool {
-    let steal = |lease: &mut Value| lease["spec"]["holderIdentity"] = json!(THIEF);
-    server.edit(&LEASES, NAMESPACE, name, steal).is_ok()
-}
-
-/// Renews the Lease if it is the thief's.
-pub(super) fn renew(server: &Server, name: &str, now: Timestamp) {
-    if holder(server, name).as_deref() == Some(THIEF) {
-        let renew = |lease: &mut Value| lease["spec"]["renewTime"] = json!(format!("{now:.6}"));
-        // The Lease existed a moment ago.
-        let _ = server.edit(&LEASES, NAMESPACE, name, renew);
-    }
-}
-
-/// Checks that the sender of a write may make it now. `tampered`: when the Lease was last changed behind the replicas'
-/// backs.
-pub(super) fn permits(
-    server: &Server,
-    request: &RecordedRequest,
-    lease: &str,
-    tampered: Option<Duration>,
-) -> Result<(), String> {
-    let Some(sender) = sender(request, lease) else {
-        return Ok(());
-    };
-    let about_itself = matches!(request.resource.as_str(), "leases" | "events");
-    if about_itself || !request.verb.is_write() {
-        return Ok(());
-    }
-    let holder = holder(server, lease);
-    let may_not_know = tampered.is_some_and(|at| server.elapsed() <= at + RENEW_DEADLINE);
-    if holder.as_deref() == Some(sender) || may_not_know {
-        return Ok(());
-    }
-    Err(format!(
-        "{sender} writes while the lease is held by {}: {request}",
-        holder.as_deref().unwrap_or("nobody")
-    ))
 }
 
 /// The identity of the replica that sent the request, if a replica did.

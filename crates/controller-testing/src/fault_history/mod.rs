@@ -5,10 +5,11 @@
 //! the end without faults, and, if it fails, finding the fewest faults that still make it fail.
 //!
 //! ```text
-//! seeds ── draw ── timeline        seed → steps and faults, each at its time
-//!    │        └─── drawn_fault     what can go wrong
-//!    ├── run ── fence, refusals    one history from beginning to end
-//!    └── shrink ── failure         the fewest steps and faults; the message
+//! seeds ── draw ── timeline            seed → steps and faults, each at its time
+//!    │        └─── kind                what can go wrong, and how often: drawn_fault, which
+//!    ├── run ── fence, refusals        one history from beginning to end
+//!    │    └─── strike ── strikes       a fault happens; whether it met anything
+//!    └── shrink ── failure             the fewest steps and faults; the message
 //! ```
 //!
 //! One seed gives one run, request by request: the generators are `ChaCha8` (whose output is fixed for all time), each
@@ -20,11 +21,15 @@ mod draw;
 mod drawn_fault;
 mod failure;
 mod fence;
+mod kind;
 mod refusals;
 mod run;
 mod seeds;
 mod shrink;
+mod strike;
+mod strikes;
 mod timeline;
+mod which;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,11 +42,14 @@ use tokio::sync::oneshot;
 use embedded_apiserver::{RecordedRequest, Resource, Server};
 
 pub use draw::Draw;
-pub use drawn_fault::{DeathPoint, DrawnFault, Which, refusals};
+pub use drawn_fault::{DeathPoint, DrawnFault};
 pub use failure::FailedSeed;
+pub use kind::{FaultKind, refusals};
 pub use run::{Run, run};
-pub use seeds::{SeedsReport, Shrink, first_failure, report, seeds_to_run};
+pub use seeds::{SeedsReport, Shrink, report, search, seeds_to_run};
+pub use strikes::Strikes;
 pub use timeline::{At, History};
+pub use which::Which;
 
 /// The state compared at the end: for each object a description of what the suite cares about.
 pub type EndState = BTreeMap<String, String>;
@@ -55,8 +63,10 @@ pub trait Suite: Clone + Send + Sync + 'static {
 
     /// The controller's name: its crate, its Lease in `kube-system`, its field manager.
     const NAME: &'static str;
-    /// The resources that the controller works on, whose requests may fail.
-    const RESOURCES: &'static [&'static Resource];
+    /// The resources that the controller lists and watches.
+    const READS: &'static [&'static Resource];
+    /// The resources that the controller writes.
+    const WRITES: &'static [&'static Resource];
     /// Time in which steps are taken and faults happen.
     const LENGTH: Duration = Duration::from_mins(2);
     /// Time after the last fault by which everything must have settled.

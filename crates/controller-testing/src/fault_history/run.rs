@@ -1,6 +1,6 @@
 //! Runs one history from beginning to end, on its own runtime, clock and server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,11 +11,11 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 
-use super::drawn_fault::{DeathPoint, DrawnFault, Which};
-use super::fence;
+use super::fence::{self, Fence};
 use super::refusals;
+use super::strikes::Suspect;
 use super::{EndState, History, Life, Suite};
-use embedded_apiserver::{Fault, LEASES, RecordedRequests, Server};
+use embedded_apiserver::{RecordedRequests, Server};
 
 /// The wall clock at the start: 2026-01-01T00:00:00Z.
 const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
@@ -32,6 +32,8 @@ pub struct Run {
     pub outcome: Result<EndState, Violation>,
     /// All requests of the replicas.
     pub requests: RecordedRequests,
+    /// The numbers of the faults that met something.
+    pub struck: BTreeSet<usize>,
 }
 
 /// A broken rule.
@@ -59,38 +61,51 @@ pub fn run<S: Suite>(suite: &S, history: &History<S::Action>) -> Run {
         Err(error) => {
             let (at, what) = (Duration::ZERO, format!("cannot start a runtime: {error}"));
             let outcome = Err(Violation { at, what });
-            let requests = RecordedRequests::default();
-            Run { outcome, requests }
+            Run {
+                outcome,
+                requests: RecordedRequests::default(),
+                struck: BTreeSet::new(),
+            }
         }
     }
 }
 
 /// A world with its replicas during the history.
-struct Stage<'a, S: Suite> {
+pub(super) struct Stage<'a, S: Suite> {
     suite: &'a S,
-    history: &'a History<S::Action>,
-    server: Server,
+    pub(super) history: &'a History<S::Action>,
+    pub(super) server: Server,
     /// Steps still to come, in order; the number tells steps of the same time apart.
     queue: BTreeMap<(Duration, usize), Step>,
     planned: usize,
-    replicas: Vec<Replica>,
+    pub(super) replicas: Vec<Replica>,
     processes: JoinSet<Result<(), String>>,
-    deaths: (mpsc::UnboundedSender<String>, mpsc::UnboundedReceiver<String>),
+    deaths: (mpsc::UnboundedSender<Death>, mpsc::UnboundedReceiver<Death>),
     /// End of the time in which the server is unreachable.
-    out_until: Duration,
-    noted: Arc<Mutex<Noted>>,
+    pub(super) out_until: Duration,
+    pub(super) noted: Arc<Mutex<Noted>>,
+    /// Faults whose strikes only the record shows.
+    pub(super) suspects: Vec<Suspect>,
+    /// When the faults ended.
+    faults_end: Option<Duration>,
 }
 
-/// Data shared by the stage and the observer of requests.
-#[derive(Default)]
-struct Noted {
+/// Data shared by the stage, the observer of requests and the rules of the faults.
+pub(super) struct Noted {
     violation: Option<Violation>,
-    /// When the Lease was last changed behind the replicas' backs.
-    tampered: Option<Duration>,
+    pub(super) fence: Fence,
+    pub(super) struck: BTreeSet<usize>,
+}
+
+/// A process dies, and is started again some time later.
+#[derive(Clone, Debug)]
+pub(super) struct Death {
+    pub(super) identity: String,
+    pub(super) restart: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+pub(super) enum Step {
     Act(usize),
     DrawnFault(usize),
     /// The server becomes reachable again.
@@ -102,16 +117,16 @@ enum Step {
 }
 
 #[derive(Default)]
-struct Replica {
+pub(super) struct Replica {
     lives: usize,
-    process: Option<Process>,
+    pub(super) process: Option<Process>,
 }
 
-struct Process {
-    identity: String,
+pub(super) struct Process {
+    pub(super) identity: String,
     task: AbortHandle,
     /// Taken when it is used.
-    stop: Option<oneshot::Sender<()>>,
+    pub(super) stop: Option<oneshot::Sender<()>>,
 }
 
 impl<'a, S: Suite> Stage<'a, S> {
@@ -126,7 +141,13 @@ impl<'a, S: Suite> Stage<'a, S> {
             processes: JoinSet::new(),
             deaths: mpsc::unbounded_channel(),
             out_until: Duration::ZERO,
-            noted: Arc::default(),
+            noted: Arc::new(Mutex::new(Noted {
+                violation: None,
+                fence: Fence::new(S::NAME),
+                struck: BTreeSet::new(),
+            })),
+            suspects: Vec::new(),
+            faults_end: None,
         };
         stage.observe();
         for (number, action) in history.actions.iter().enumerate() {
@@ -148,9 +169,8 @@ impl<'a, S: Suite> Stage<'a, S> {
             if fence::sender(request, S::NAME).is_none() {
                 return;
             }
-            let tampered = noted.lock().tampered;
             let is_elected = if has_election {
-                fence::permits(server, request, S::NAME, tampered)
+                noted.lock().fence.permits(server, request)
             } else {
                 Ok(())
             };
@@ -163,20 +183,32 @@ impl<'a, S: Suite> Stage<'a, S> {
 
     async fn play(mut self) -> Run {
         let outcome = self.outcome().await;
+        let (requests, mut struck) = (self.server.requests(), self.noted.lock().struck.clone());
+        let faults = &self.history.faults;
+        let suspects = self.suspects.iter().filter(|suspect| {
+            let fault = &faults[suspect.fault].what;
+            suspect.struck(fault, &requests, self.faults_end.unwrap_or(Duration::MAX))
+        });
+        struck.extend(suspects.map(|suspect| suspect.fault));
         Run {
             outcome,
-            requests: self.server.requests(),
+            requests,
+            struck,
         }
     }
 
     async fn outcome(&mut self) -> Result<EndState, Violation> {
-        while let Some((&(time, number), _)) = self.queue.first_key_value() {
-            self.pass_until(time).await?;
-            if let Some(step) = self.queue.remove(&(time, number)) {
-                self.take(step);
+        loop {
+            let next = self.queue.first_key_value().map(|(next, _)| *next);
+            if !self.pass_until(next.map_or(S::LENGTH, |(time, _)| time)).await? {
+                // The replica that died may be started before that.
+                continue;
+            }
+            match next.and_then(|next| self.queue.remove(&next)) {
+                Some(step) => self.take(step),
+                None => break,
             }
         }
-        self.pass_until(S::LENGTH).await?;
         self.end_faults();
         self.settle().await?;
         let end = self.suite.afterwards(&self.server, self.history);
@@ -185,8 +217,8 @@ impl<'a, S: Suite> Stage<'a, S> {
         Ok(self.suite.state(&self.server))
     }
 
-    /// Lets time pass, in which replicas may die.
-    async fn pass_until(&mut self, time: Duration) -> Result<(), Violation> {
+    /// Lets time pass until `time`, or until a replica dies: then returns false.
+    async fn pass_until(&mut self, time: Duration) -> Result<bool, Violation> {
         loop {
             if let Some(violation) = self.noted.lock().violation.clone() {
                 return Err(violation);
@@ -194,14 +226,17 @@ impl<'a, S: Suite> Stage<'a, S> {
             let left = time.saturating_sub(self.server.elapsed());
             tokio::select! {
                 biased;
-                Some(identity) = self.deaths.1.recv() => self.die(&identity),
+                Some(death) = self.deaths.1.recv() => {
+                    self.die(&death);
+                    return Ok(false);
+                }
                 Some(ended) = self.processes.join_next() => match ended {
                     Ok(Ok(())) => {}
                     Ok(Err(why)) => return Err(self.violation(format!("a replica ended of itself: {why}"))),
                     Err(error) if error.is_cancelled() => {}
                     Err(error) => return Err(self.violation(format!("a replica panicked: {error}"))),
                 },
-                () = sleep(left) => return Ok(()),
+                () = sleep(left) => return Ok(true),
             }
         }
     }
@@ -209,78 +244,11 @@ impl<'a, S: Suite> Stage<'a, S> {
     fn take(&mut self, step: Step) {
         match step {
             Step::Act(number) => self.suite.act(&self.server, &self.history.actions[number].what),
-            Step::DrawnFault(number) => self.fault(&self.history.faults[number].what.clone()),
+            Step::DrawnFault(number) => self.strike(number),
             Step::Up if self.server.elapsed() >= self.out_until => self.server.up(),
             Step::Up => {}
             Step::Start(replica) => self.start(replica),
-            Step::ThiefRenews => fence::renew(&self.server, S::NAME, self.now()),
-        }
-    }
-
-    fn fault(&mut self, fault: &DrawnFault) {
-        match *fault {
-            DrawnFault::Requests {
-                which,
-                count,
-                ref fault,
-            } => {
-                self.server
-                    .fail_next(count, move |request| which.matches(request), fault.clone());
-                if which.ends_watches() {
-                    self.server.close_watches();
-                }
-            }
-            DrawnFault::Outage(lasts) => {
-                self.server.down();
-                self.up_in(lasts);
-            }
-            DrawnFault::Restart(lasts) => {
-                self.server.restart();
-                self.up_in(lasts);
-            }
-            DrawnFault::WrongClock { seconds } => {
-                self.server
-                    .offset_clock(SignedDuration::from_secs(seconds.into()));
-            }
-            DrawnFault::WatchesEnd => self.server.close_watches(),
-            DrawnFault::Compaction => self.server.compact(),
-            DrawnFault::Crash {
-                replica,
-                moment,
-                restart,
-            } => self.crash(replica - 1, moment, restart),
-            DrawnFault::Stop { replica, restart } => {
-                let process = &mut self.replicas[replica - 1].process;
-                if let Some(stop) = process.as_mut().and_then(|process| process.stop.take()) {
-                    // A process that has ended needs no signal.
-                    let _ = stop.send(());
-                    *process = None;
-                    self.plan(self.server.elapsed() + restart, Step::Start(replica - 1));
-                }
-            }
-            DrawnFault::LeaseStolen(lasts) => {
-                self.tamper(|server| fence::steal(server, S::NAME));
-                let mut renewal = fence::RENEWAL;
-                while renewal < lasts {
-                    self.plan(self.server.elapsed() + renewal, Step::ThiefRenews);
-                    renewal += fence::RENEWAL;
-                }
-            }
-            DrawnFault::LeaseDeleted => {
-                self.tamper(|server| server.delete(&LEASES, fence::NAMESPACE, S::NAME).is_ok());
-            }
-        }
-    }
-
-    fn up_in(&mut self, time: Duration) {
-        let at = self.server.elapsed() + time;
-        self.out_until = self.out_until.max(at);
-        self.plan(at, Step::Up);
-    }
-
-    fn tamper(&self, tamper: impl FnOnce(&Server) -> bool) {
-        if tamper(&self.server) {
-            self.noted.lock().tampered = Some(self.server.elapsed());
+            Step::ThiefRenews => self.noted.lock().fence.renew(&self.server, self.now()),
         }
     }
 
@@ -306,41 +274,30 @@ impl<'a, S: Suite> Stage<'a, S> {
         });
     }
 
-    fn crash(&mut self, number: usize, moment: DeathPoint, restart: Duration) {
-        let Some(process) = &self.replicas[number].process else {
-            return;
-        };
-        let identity = process.identity.clone();
-        if moment == DeathPoint::Now {
-            self.die(&identity);
-        } else {
-            let death = self.deaths.0.clone();
-            let is_write = move |request: &embedded_apiserver::RecordedRequest| {
-                let found = S::RESOURCES
-                    .iter()
-                    .any(|resource| Which::Writes(resource).matches(request))
-                    && fence::sender(request, S::NAME) == Some(&identity);
-                // The stage outlives the replicas; if it did not, nobody would wait for this message.
-                found && death.send(identity.clone()).is_ok()
-            };
-            let fault = Fault::NoAnswer {
-                takes_effect: moment == DeathPoint::AfterWrite,
-            };
-            self.server.fail_next(1, is_write, fault);
+    pub(super) fn die(&mut self, death: &Death) {
+        let mut replicas = self.replicas.iter_mut();
+        let found = replicas.position(|replica| {
+            let process = replica
+                .process
+                .take_if(|process| process.identity == death.identity);
+            process.is_some_and(|process| {
+                process.task.abort();
+                true
+            })
+        });
+        if let Some(number) = found {
+            self.plan(self.server.elapsed() + death.restart, Step::Start(number));
         }
-        self.plan(self.server.elapsed() + restart, Step::Start(number));
     }
 
-    fn die(&mut self, identity: &str) {
-        for replica in &mut self.replicas {
-            if let Some(process) = replica.process.take_if(|process| process.identity == identity) {
-                process.task.abort();
-            }
-        }
+    /// Tells the stage of deaths that a request brings.
+    pub(super) fn deaths(&self) -> mpsc::UnboundedSender<Death> {
+        self.deaths.0.clone()
     }
 
     /// Ends all faults for the rest of the run.
     fn end_faults(&mut self) {
+        self.faults_end = Some(self.server.elapsed());
         self.server.clear_faults();
         self.server.up();
         self.server.offset_clock(SignedDuration::ZERO);
@@ -368,7 +325,7 @@ impl<'a, S: Suite> Stage<'a, S> {
         }
     }
 
-    fn plan(&mut self, time: Duration, step: Step) {
+    pub(super) fn plan(&mut self, time: Duration, step: Step) {
         self.planned += 1;
         self.queue.insert((time, self.planned), step);
     }

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use super::failure::FailedSeed;
 use super::run::{Run, Violation, run};
 use super::shrink::{minimal, shortest};
+use super::strikes::Strikes;
 use super::{EndState, History, Suite};
 
 /// Variable with the seeds to run: their number, or `FROM..TO`.
@@ -18,6 +19,9 @@ const SEEDS: &str = "FAULT_SEEDS";
 
 /// Variable that adds every request of the controller to what [`report`] prints.
 const VERBOSE: &str = "FAULT_VERBOSE";
+
+/// A history without a fault that strikes is drawn again, at most this often.
+const DRAWS: u64 = 8;
 
 /// The parts to leave out of a failing history, as long as it still fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +41,8 @@ pub struct SeedsReport {
     pub replicas: usize,
     /// The result of the history.
     pub run: Run,
+    /// The kinds of its faults, and whether they struck.
+    pub strikes: Strikes,
     /// The failure, if the seed fails.
     pub failure: Option<FailedSeed>,
     seed: u64,
@@ -67,8 +73,10 @@ fn parse(text: &str) -> Option<Range<u64>> {
     }
 }
 
-/// Runs the histories of `seeds` on all processors, and shrinks that of the lowest failing seed.
-pub fn first_failure<S: Suite>(suite: &S, seeds: Range<u64>, shrink: Shrink) -> Option<FailedSeed> {
+/// Runs the histories of `seeds` on all processors, and shrinks that of the lowest failing seed. Returns also how often
+/// faults struck.
+pub fn search<S: Suite>(suite: &S, seeds: Range<u64>, shrink: Shrink) -> (Strikes, Option<FailedSeed>) {
+    let strikes = Mutex::new(Strikes::default());
     let next = AtomicU64::new(seeds.start);
     let lowest: Mutex<Option<(u64, Flaw)>> = Mutex::default();
     let search = || loop {
@@ -77,7 +85,9 @@ pub fn first_failure<S: Suite>(suite: &S, seeds: Range<u64>, shrink: Shrink) -> 
         if seed >= seeds.end || !is_lower(&lowest.lock()) {
             return;
         }
-        if let Some(flaw) = flaw(suite, &History::draw(suite, seed)) {
+        let (history, run, flaw) = drawn(suite, seed);
+        strikes.lock().add(&history, &run);
+        if let Some(flaw) = flaw {
             let mut lowest = lowest.lock();
             if is_lower(&lowest) {
                 *lowest = Some((seed, flaw));
@@ -90,37 +100,59 @@ pub fn first_failure<S: Suite>(suite: &S, seeds: Range<u64>, shrink: Shrink) -> 
             scope.spawn(search);
         }
     });
-    let (seed, first) = lowest.into_inner()?;
-    Some(shrunk(suite, History::draw(suite, seed), &first, shrink))
+    let failure = lowest.into_inner().map(|(seed, first)| {
+        let (history, ..) = drawn(suite, seed);
+        shrunk(suite, history, &first, shrink)
+    });
+    (strikes.into_inner(), failure)
+}
+
+/// Draws and judges the history of a seed, whose faults are drawn again as long as none strikes.
+fn drawn<S: Suite>(suite: &S, seed: u64) -> (History<S::Action>, Run, Option<Flaw>) {
+    let steps = History::drawn_steps(suite, seed);
+    let expected = run(suite, &steps).outcome;
+    let judged = |attempt| {
+        let history = steps.with_drawn_faults::<S>(attempt);
+        let run = run(suite, &history);
+        let flaw = flaw_of(&run, &expected);
+        (history, run, flaw)
+    };
+    let strikes = |(_, run, flaw): &(_, Run, Option<Flaw>)| !run.struck.is_empty() || flaw.is_some();
+    (0..DRAWS - 1)
+        .map(judged)
+        .find(strikes)
+        .unwrap_or_else(|| judged(DRAWS - 1))
 }
 
 /// Runs one seed and reports on it in full.
 pub fn report<S: Suite>(suite: &S, seed: u64) -> SeedsReport {
-    let history = History::draw(suite, seed);
-    let (run, flaw) = judged(suite, &history);
+    let (history, run, flaw) = drawn(suite, seed);
+    let mut strikes = Strikes::default();
+    strikes.add(&history, &run);
     SeedsReport {
         timeline: history.lines(),
         replicas: history.replicas,
         run,
+        strikes,
         failure: flaw.map(|flaw| shrunk(suite, history, &flaw, Shrink::Everything)),
         seed,
     }
 }
 
+/// Runs a history, and compares its end with that of the same steps without the faults.
 fn flaw<S: Suite>(suite: &S, history: &History<S::Action>) -> Option<Flaw> {
-    judged(suite, history).1
+    let expected = run(suite, &history.without_faults()).outcome;
+    flaw_of(&run(suite, history), &expected)
 }
 
-/// Runs a history, and compares its end with that of the same steps without the faults.
-fn judged<S: Suite>(suite: &S, history: &History<S::Action>) -> (Run, Option<Flaw>) {
-    let run_of_it = run(suite, history);
-    let flaw = match (run(suite, &history.without_faults()).outcome, &run_of_it.outcome) {
-        (Err(violation), _) => Some(Flaw::EvenWithoutFaults(violation)),
+/// The flaw of a run, whose end should be `expected`.
+fn flaw_of(run: &Run, expected: &Result<EndState, Violation>) -> Option<Flaw> {
+    match (expected, &run.outcome) {
+        (Err(violation), _) => Some(Flaw::EvenWithoutFaults(violation.clone())),
         (Ok(_), Err(violation)) => Some(Flaw::Violation(violation.clone())),
-        (Ok(expected), Ok(state)) if *state == expected => None,
-        (Ok(expected), Ok(state)) => Some(Flaw::OtherEnd(first_difference(state, &expected))),
-    };
-    (run_of_it, flaw)
+        (Ok(expected), Ok(state)) if state == expected => None,
+        (Ok(expected), Ok(state)) => Some(Flaw::OtherEnd(first_difference(state, expected))),
+    }
 }
 
 fn first_difference(state: &EndState, expected: &EndState) -> String {
@@ -205,6 +237,7 @@ impl fmt::Display for SeedsReport {
                 writeln!(f, "{time:>9.3} s  {code:>3} {} {request}", request.user_agent)?;
             }
         }
+        write!(f, "{}", self.strikes)?;
         match (&self.failure, &self.run.outcome) {
             (Some(failure), _) => writeln!(f, "{failure}"),
             (None, Ok(state)) => writeln!(f, "passes: {} objects end as without the faults", state.len()),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Suite;
 use super::draw::Draw;
 use super::drawn_fault::DrawnFault;
+use super::kind::FaultKind;
 
 /// Most faults in a history.
 const MOST_FAULTS: usize = 7;
@@ -45,23 +46,35 @@ impl<T> At<T> {
 }
 
 impl<A: Clone> History<A> {
-    /// Draws a history. Steps and faults are drawn independently of each other.
-    pub(super) fn draw<S: Suite<Action = A>>(suite: &S, seed: u64) -> Self {
-        let actions = suite.actions(&mut Draw::new(seed, 0));
-        let mut draw = Draw::new(seed, 1);
+    /// Draws the steps of a seed, without faults.
+    pub(super) fn drawn_steps<S: Suite<Action = A>>(suite: &S, seed: u64) -> Self {
+        Self {
+            seed,
+            replicas: 1,
+            actions: suite.actions(&mut Draw::new(seed, 0)),
+            faults: Vec::new(),
+        }
+    }
+
+    /// The same steps with faults: draw number `attempt` of the seed. Steps and faults are drawn independently of each
+    /// other.
+    pub(super) fn with_drawn_faults<S: Suite<Action = A>>(&self, attempt: u64) -> Self {
+        let mut draw = Draw::new(self.seed, 1 + attempt);
         let replicas = draw.number(1..3);
-        let mut faults: Vec<_> = (0..draw.number(1..MOST_FAULTS + 1))
-            .map(|_| At {
-                time: moment::<S>(&mut draw, &actions),
-                what: DrawnFault::draw(&mut draw, S::RESOURCES, replicas),
+        let mut kinds = vec![FaultKind::in_turn(self.seed)];
+        kinds.extend((1..draw.number(1..MOST_FAULTS + 1)).map(|_| FaultKind::draw(&mut draw)));
+        let mut faults: Vec<_> = kinds
+            .into_iter()
+            .map(|kind| At {
+                time: moment::<S>(&mut draw, &self.actions),
+                what: kind.fault::<S>(&mut draw, replicas),
             })
             .collect();
         faults.sort_by_key(|fault| fault.time);
         Self {
-            seed,
             replicas,
-            actions,
             faults,
+            ..self.clone()
         }
     }
 

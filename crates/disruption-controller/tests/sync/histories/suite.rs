@@ -8,9 +8,7 @@ use controller_testing::history::{NEVER_NEEDED, Scene, Scripted, accepting};
 use controller_testing::objects::{condition, name, stays, text};
 use controller_testing::past::now;
 use disruption_controller::DisruptionController;
-use embedded_apiserver::{
-    DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, REPLICA_SETS, RecordedRequest, RequestVerb, Resource, Server,
-};
+use embedded_apiserver::{POD_DISRUPTION_BUDGETS, PODS, RecordedRequest, RequestVerb, Resource, Server};
 use jiff::Timestamp;
 use kube::Client;
 use serde_json::Value;
@@ -33,14 +31,8 @@ pub(super) struct Budgets {
 impl Scene for Budgets {
     type App = DisruptionController;
 
-    const RESOURCES: &'static [&'static Resource] = &[
-        &POD_DISRUPTION_BUDGETS,
-        &POD_DISRUPTION_BUDGETS,
-        &PODS,
-        &PODS,
-        &REPLICA_SETS,
-        &DEPLOYMENTS,
-    ];
+    const READS: &'static [&'static Resource] = &[&POD_DISRUPTION_BUDGETS, &PODS];
+    const WRITES: &'static [&'static Resource] = &[&POD_DISRUPTION_BUDGETS, &POD_DISRUPTION_BUDGETS, &PODS];
     const LENGTH: Duration = Duration::from_secs(90);
 
     fn steps(draw: &mut Draw) -> Vec<At<Scripted<Self>>> {

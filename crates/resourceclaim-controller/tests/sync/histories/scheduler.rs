@@ -79,9 +79,18 @@ impl Scheduler {
         }
     }
 
-    /// Returns whether a pod is being bound.
-    pub(super) fn is_binding(&self) -> bool {
-        self.cycles.load(Ordering::SeqCst) > 0
+    /// Returns whether a pod is being bound, or will be at the next look.
+    pub(super) fn is_binding(&self, server: &Server, ledger: &Arc<Mutex<Ledger>>) -> bool {
+        let can_begin = |wanted: &Wanted| {
+            let binding = Binding {
+                server: server.clone(),
+                ledger: Arc::clone(ledger),
+                wanted: wanted.clone(),
+            };
+            let pod = binding.pod();
+            pod.is_some_and(|pod| binding.claims(&pod).is_some())
+        };
+        self.cycles.load(Ordering::SeqCst) > 0 || self.wanted.iter().any(can_begin)
     }
 
     #[allow(

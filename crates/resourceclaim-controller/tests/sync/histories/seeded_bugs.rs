@@ -26,7 +26,7 @@ const SUFFIX: usize = 5;
 
 controller_testing::seeded_bugs! { Claims;
     // A claim gets another name each time it is made, as upstream.
-    random_names_are_found: found_with_faults(renaming, 366, "already");
+    random_names_are_found: found_with_faults(renaming, 36, "already");
     // Only new claims are recorded, and the earlier records are lost: upstream v1.36.3.
     a_status_of_new_claims_alone_is_found: found(|env| sent(env, records_what_is_new), 4, "it forgets that");
     // A claim is given back whatever has happened to it since it was judged.

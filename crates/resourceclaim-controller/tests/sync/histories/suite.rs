@@ -39,13 +39,14 @@ pub(super) struct Claims {
 impl Scene for Claims {
     type App = ResourceClaimController;
 
-    const RESOURCES: &'static [&'static Resource] = &[
+    const READS: &'static [&'static Resource] = &[
         &RESOURCE_CLAIMS,
         &RESOURCE_CLAIMS,
         &PODS,
         &PODS,
         &RESOURCE_CLAIM_TEMPLATES,
     ];
+    const WRITES: &'static [&'static Resource] = &[&RESOURCE_CLAIMS, &PODS];
     const LENGTH: Duration = Duration::from_secs(90);
     /// Five more minutes pass before a finalizer is removed that a scheduler has left.
     const SETTLES_WITHIN: Duration = Duration::from_mins(12);
@@ -58,7 +59,7 @@ impl Scene for Claims {
         steps::rest(server);
         self.ledger.lock().look(server);
         while self.ends.try_join_next().is_some() {}
-        if !self.ends.is_empty() || self.scheduler.is_binding() {
+        if !self.ends.is_empty() || self.scheduler.is_binding(server, &self.ledger) {
             return Err("the scheduler or the kubelet is still at work".to_owned());
         }
         Sight::of(server).is_settled()

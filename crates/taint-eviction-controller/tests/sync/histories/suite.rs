@@ -15,7 +15,8 @@ const READ_SERVES: i64 = 2_500;
 impl Scene for Ledger {
     type App = TaintEvictionController;
 
-    const RESOURCES: &'static [&'static Resource] = &[&PODS, &NODES];
+    const READS: &'static [&'static Resource] = &[&PODS, &NODES];
+    const WRITES: &'static [&'static Resource] = &[&PODS];
     const PROMPTLY: i64 = 300;
 
     fn steps(draw: &mut Draw) -> Vec<At<Scripted<Self>>> {

@@ -49,7 +49,8 @@ fn fate(job: &Past<Told>) -> FinalFate {
 impl Scene for Jobs {
     type App = TtlAfterFinishedController;
 
-    const RESOURCES: &'static [&'static Resource] = &[&JOBS];
+    const READS: &'static [&'static Resource] = &[&JOBS];
+    const WRITES: &'static [&'static Resource] = &[&JOBS];
     const PROMPTLY: i64 = 400;
 
     fn steps(draw: &mut Draw) -> Vec<At<Scripted<Self>>> {

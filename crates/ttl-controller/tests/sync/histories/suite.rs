@@ -64,7 +64,8 @@ impl Nodes {
 impl Scene for Nodes {
     type App = TtlController;
 
-    const RESOURCES: &'static [&'static Resource] = &[&NODES];
+    const READS: &'static [&'static Resource] = &[&NODES];
+    const WRITES: &'static [&'static Resource] = &[&NODES];
 
     fn steps(draw: &mut Draw) -> Vec<At<Scripted<Self>>> {
         let mut size = draw.number(SIZES);

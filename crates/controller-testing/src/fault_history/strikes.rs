@@ -1,0 +1,106 @@
+//! Whether a fault met anything.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use embedded_apiserver::{RecordedRequest, RequestVerb};
+
+use super::drawn_fault::DrawnFault;
+use super::kind::FaultKind;
+use super::run::Run;
+use super::timeline::History;
+
+/// How often each kind of fault was drawn, and how often it struck.
+#[derive(Clone, Debug, Default)]
+pub struct Strikes(BTreeMap<FaultKind, Struck>);
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Struck {
+    drawn: usize,
+    struck: usize,
+}
+
+impl Strikes {
+    /// Counts the faults of a history.
+    pub fn add<A>(&mut self, history: &History<A>, run: &Run) {
+        for (number, fault) in history.faults.iter().enumerate() {
+            let kind = self.0.entry(fault.what.kind()).or_default();
+            kind.drawn += 1;
+            kind.struck += usize::from(run.struck.contains(&number));
+        }
+    }
+
+    /// The kinds that never struck.
+    pub fn missing(&self) -> Vec<FaultKind> {
+        let struck = |kind: &FaultKind| self.0.get(kind).is_some_and(|kind| kind.struck > 0);
+        FaultKind::all().filter(|kind| !struck(kind)).collect()
+    }
+}
+
+/// A line for each kind: drawn, struck.
+impl fmt::Display for Strikes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:<14} drawn struck", "fault")?;
+        for (kind, Struck { drawn, struck }) in &self.0 {
+            writeln!(f, "{:<14} {drawn:>5} {struck:>6}", format!("{kind:?}"))?;
+        }
+        Ok(())
+    }
+}
+
+/// A fault that only the record of requests can show to have struck.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Suspect {
+    /// Its number in the history.
+    pub(super) fault: usize,
+    /// When it began.
+    pub(super) at: Duration,
+    /// The server's version at that time.
+    pub(super) version: u64,
+}
+
+impl Suspect {
+    /// True if one of the replicas' requests met the fault, which ended with all others at `end`.
+    pub(super) fn struck(self, fault: &DrawnFault, requests: &[RecordedRequest], end: Duration) -> bool {
+        let during = |length: Duration| {
+            let end = end.min(self.at.saturating_add(length));
+            requests
+                .iter()
+                .filter(move |request| (self.at..end).contains(&request.arrived))
+        };
+        match fault {
+            DrawnFault::Outage(lasts) | DrawnFault::Restart(lasts) => during(*lasts).next().is_some(),
+            DrawnFault::WrongClock { .. } => during(Duration::MAX).any(|request| request.code.is_some()),
+            DrawnFault::Compaction => during(Duration::MAX).any(|request| self.continues_before(request)),
+            _ => false,
+        }
+    }
+
+    /// True if the request continues from a version before the fault.
+    fn continues_before(self, request: &RecordedRequest) -> bool {
+        let mut pairs = request.query.split('&');
+        let version = pairs.find_map(|pair| pair.strip_prefix("resourceVersion=")?.parse::<u64>().ok());
+        request.verb == RequestVerb::Watch
+            && version.is_some_and(|version| (1..self.version).contains(&version))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_that_never_struck_is_missing() {
+        assert_eq!(Strikes::default().missing().len(), FaultKind::all().count());
+        let one = Struck { drawn: 2, struck: 1 };
+        let none = Struck { drawn: 2, struck: 0 };
+        let strikes = Strikes(
+            FaultKind::all()
+                .map(|kind| (kind, one))
+                .chain([(FaultKind::Stop, none)])
+                .collect(),
+        );
+        assert_eq!(strikes.missing(), [FaultKind::Stop]);
+    }
+}
