@@ -1,11 +1,5 @@
 //! The loop against a model of the API server: requeue completeness, the done contract and the final state.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "a test"
-)]
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +9,7 @@ use controller_core::controller::{Accepted, Completed, Loop, Now, RequestOf};
 use controller_core::fingerprint::Fingerprint;
 use controller_core::meta::{ObjectKey, Uid};
 use controller_testing::encodings::assert_the_same_views;
-use controller_testing::sim::{self, Bounds, Explored, Model, Op, SimResource, Violation, Watch};
+use controller_testing::sim::{self, Bounds, Explored, Model, Op, SimResource, Watch};
 use jiff::SignedDuration;
 use prometheus::Registry;
 use proptest::prelude::*;
@@ -250,6 +244,13 @@ impl Explored for Cluster {
     }
 }
 
+fn one_job(bug: Option<Bug>) -> Cluster {
+    Cluster {
+        bug,
+        ..Cluster::of(1)
+    }
+}
+
 const TWO_ACTS: Bounds = Bounds {
     acts: 2,
     ..Bounds::FEW
@@ -258,30 +259,17 @@ const TWO_ACTS: Bounds = Bounds {
 /// Every run with two acts of others and one fault.
 #[test]
 fn no_run_within_bounds_deletes_a_job_too_early_or_leaves_an_expired_one() {
-    let report = sim::explore(Cluster::of(1), TWO_ACTS).unwrap_or_else(|found| panic!("{found}"));
-    println!("{report}");
-}
-
-fn violation(bug: Bug) -> Violation {
-    let cluster = Cluster {
-        bug: Some(bug),
-        ..Cluster::of(1)
-    };
-    sim::explore(cluster, TWO_ACTS).unwrap_err()
+    sim::assert_sound(one_job(None), TWO_ACTS);
 }
 
 #[test]
 fn a_delete_without_a_version_is_found() {
-    let found = violation(Bug::NoVersion);
-    assert!(found.message.contains("is deleted too early"), "{found}");
-    assert!(found.steps.len() <= 5, "{found}");
+    sim::assert_found(one_job(Some(Bug::NoVersion)), TWO_ACTS, 5, "is deleted too early");
 }
 
 #[test]
 fn a_ttl_that_no_watch_shows_is_found() {
-    let found = violation(Bug::HidesTtls);
-    assert!(found.message.contains("is deleted too early"), "{found}");
-    assert!(found.steps.len() <= 5, "{found}");
+    sim::assert_found(one_job(Some(Bug::HidesTtls)), TWO_ACTS, 5, "is deleted too early");
 }
 
 #[test]

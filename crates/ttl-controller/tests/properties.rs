@@ -1,11 +1,5 @@
 //! The loop against a model of the API server: requeue completeness, the done contract and the final state.
-#![allow(
-    missing_docs,
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stdout,
-    reason = "a test"
-)]
+#![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::sync::Arc;
 
@@ -14,9 +8,7 @@ use controller_core::controller::{Accepted, Completed, Loop, LoopEvent, Now, Req
 use controller_core::fingerprint::Fingerprint;
 use controller_core::meta::{ObjectKey, Uid};
 use controller_testing::encodings::assert_the_same_views;
-use controller_testing::sim::{
-    self, Bounds, Explored, Model, NOW, Op, SimResource, Unlimited, Violation, Watch,
-};
+use controller_testing::sim::{self, Bounds, Explored, Model, NOW, Op, SimResource, Unlimited, Watch};
 use prometheus::Registry;
 use proptest::prelude::*;
 use serde_json::json;
@@ -231,24 +223,22 @@ fn one_node(bug: Option<Bug>) -> Cluster {
 /// Every run with one act of others and one fault.
 #[test]
 fn no_run_within_bounds_leaves_a_node_at_another_ttl() {
-    let report = sim::explore(one_node(None), Bounds::FEW).unwrap_or_else(|found| panic!("{found}"));
-    println!("{report}");
-}
-
-fn violation(bug: Bug) -> Violation {
-    sim::explore(one_node(Some(bug)), Bounds::FEW).unwrap_err()
+    sim::assert_sound(one_node(None), Bounds::FEW);
 }
 
 #[test]
 fn a_write_that_is_accepted_and_not_done_is_found() {
-    let found = violation(Bug::WritesNothing);
-    assert!(found.steps.len() <= 3, "{found}");
+    sim::assert_found(one_node(Some(Bug::WritesNothing)), Bounds::FEW, 3, "carries 7");
 }
 
 #[test]
 fn an_answer_with_a_version_that_no_watch_shows_is_found() {
-    let found = violation(Bug::VersionAhead);
-    assert!(found.steps.len() <= 4, "{found}");
+    sim::assert_found(
+        one_node(Some(Bug::VersionAhead)),
+        Bounds::FEW,
+        4,
+        "left behind: writes of nodes",
+    );
 }
 
 #[test]

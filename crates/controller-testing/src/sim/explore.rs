@@ -65,7 +65,7 @@ pub struct Bounds {
 
 /// What was explored.
 #[derive(Debug)]
-pub struct Report {
+pub(super) struct Report {
     pub states: usize,
     pub transitions: usize,
     pub settled: usize,
@@ -159,7 +159,7 @@ struct Part<M: Model> {
 
 /// Takes every run of `model` within `bounds`. Fails with the shortest one that breaks a property.
 #[allow(clippy::disallowed_methods, reason = "how long the search takes")]
-pub fn explore<M: Explored>(model: M, bounds: Bounds) -> Result<Report, Violation>
+pub(super) fn explore<M: Explored>(model: M, bounds: Bounds) -> Result<Report, Violation>
 where
     <M::Controller as Controller>::Stores: Clone,
     Sim<M>: Send,

@@ -9,7 +9,7 @@
 //!
 //! [`run_through`] is one long run of one process.
 //!
-//! [`explore`] takes every run within bounds, the shortest first.
+//! [`assert_sound`] takes every run within bounds, the shortest first.
 //!
 //! At the end, everything in flight has arrived, and the model checks its world.
 
@@ -23,9 +23,9 @@ mod run;
 mod settle;
 mod trace;
 
-pub use self::explore::{Bounds, Explored, Report, explore};
+pub use self::explore::{Bounds, Explored};
 pub use self::model::{KeyOf, Model, ModelAnswerOf, NOW, Op, START, conflict, failed, gone, op, ops};
 pub use self::permits::{NoPermits, Unlimited};
 pub use self::resource::{SimObject, SimResource, Watch, accepted, decoded, observed};
 pub use self::run::{Sim, run, run_through};
-pub use self::trace::Violation;
+pub use self::trace::{assert_found, assert_sound};

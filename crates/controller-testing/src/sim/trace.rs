@@ -1,17 +1,40 @@
-//! The steps of a run, as a person reads them.
+//! What a test asks of an exploration, and the steps of a run, as a person reads them.
 
 use std::fmt::{self, Display};
 
-use controller_core::controller::{RequestOf, Write};
+use controller_core::controller::{Controller, RequestOf, Write};
 
+use super::explore::{Bounds, Explored, explore};
 use super::model::{Model, Op};
 use super::run::Sim;
 
 /// A run that breaks a property: no shorter one does.
 #[derive(Debug)]
-pub struct Violation {
+pub(super) struct Violation {
     pub steps: Vec<String>,
     pub message: String,
+}
+
+/// Fails with the shortest run within `bounds` that breaks a property, if there is one; otherwise prints what was
+/// explored.
+pub fn assert_sound<M: Explored>(model: M, bounds: Bounds)
+where
+    <M::Controller as Controller>::Stores: Clone,
+    Sim<M>: Send,
+{
+    let report = explore(model, bounds).unwrap_or_else(|found| panic!("{found}"));
+    println!("{report}");
+}
+
+/// Fails unless a run of at most `most_steps` steps breaks a property, with `what` in its message.
+pub fn assert_found<M: Explored>(model: M, bounds: Bounds, most_steps: usize, what: &str)
+where
+    <M::Controller as Controller>::Stores: Clone,
+    Sim<M>: Send,
+{
+    let found = explore(model, bounds).unwrap_err();
+    assert!(found.message.contains(what), "{found}");
+    assert!(found.steps.len() <= most_steps, "{found}");
 }
 
 impl Display for Violation {
