@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 #[allow(dead_code, reason = "it uses some of it")]
-#[path = "support/server.rs"]
+#[path = "support/server/mod.rs"]
 mod server;
 mod support;
 
@@ -11,17 +11,16 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::cache::View;
 use controller_core::controller::{Completed, Effect, Limit, Loop, LoopEvent, Now};
-use controller_testing::sim::{NOW, SimResource, Watch};
+use controller_testing::sim::{NOW, Watch};
 use prometheus::Registry;
+use resourceclaim_controller::ResourceClaimController;
 use resourceclaim_controller::config::Config;
 use resourceclaim_controller::decide::Gates;
 use resourceclaim_controller::requests::Answer;
-use resourceclaim_controller::view::{ClaimView, ClaimantView, Entry, TemplateView};
-use resourceclaim_controller::{ResourceClaimController, Stores};
+use resourceclaim_controller::view::Entry;
 
-use self::server::{Event, Server};
+use self::server::Server;
 use self::support::{key, pod_with, templated};
 
 /// A permit in so long: at the default limits a write of a pod mostly waits for one.
@@ -47,8 +46,6 @@ impl Limit for OneByOne {
 /// A process, its watches and the API server.
 struct Rig {
     server: Server,
-    pods: (SimResource<ResourceClaimController, ClaimantView>, usize),
-    claims: (SimResource<ResourceClaimController, ClaimView>, usize),
     event_loop: Loop<ResourceClaimController>,
     limit: OneByOne,
     now: Now,
@@ -63,35 +60,15 @@ fn on_cpu() -> Duration {
     Duration::from_nanos(stat.split(' ').next().unwrap().parse().unwrap())
 }
 
-fn follow<V: View + Clone>(
-    (resource, seen): &mut (SimResource<ResourceClaimController, V>, usize),
-    events: &[Event<V>],
-) {
-    for event in &events[*seen..] {
-        resource.skip_to(event.version);
-        match &event.now {
-            Some(now) => _ = resource.put(V::clone(now), event.uid.clone()),
-            None => resource.delete(&event.key),
-        }
-    }
-    *seen = events.len();
-}
-
 impl Rig {
     fn new() -> Self {
         let mut server = Server::new(false);
         server.make_template("t");
-        let mut pods = SimResource::new(|stores: &mut Stores| &mut stores.pods);
-        let mut claims = SimResource::new(|stores: &mut Stores| &mut stores.claims);
-        let mut templates = SimResource::new(|stores: &mut Stores| &mut stores.templates);
-        for (key, template) in &server.templates {
-            templates.put(TemplateView::clone(template), (&*key.name).into());
-        }
         let controller =
             ResourceClaimController::new(&Config::default(), Gates::default(), &Registry::new()).unwrap();
         let mut event_loop = Loop::new(Arc::new(controller), [None], false);
-        let watches: [&mut dyn Watch<_>; 3] = [&mut pods, &mut claims, &mut templates];
-        for watch in watches {
+        let templates: &mut dyn Watch<_> = &mut server.templates;
+        for watch in [templates, &mut server.pods, &mut server.claims] {
             watch.restart();
             watch.deliver(&mut event_loop, NOW);
         }
@@ -99,8 +76,6 @@ impl Rig {
         event_loop.on_event(LoopEvent::Leading(true), NOW);
         Self {
             server,
-            pods: (pods, 0),
-            claims: (claims, 0),
             event_loop,
             limit: OneByOne::default(),
             now: NOW,
@@ -120,11 +95,9 @@ impl Rig {
     fn settle(&mut self) -> usize {
         let mut requests = 0;
         loop {
-            follow(&mut self.pods, &self.server.pod_events);
-            follow(&mut self.claims, &self.server.claim_events);
             let again = self.measure(|rig| {
-                while rig.pods.0.deliver(&mut rig.event_loop, rig.now) {}
-                while rig.claims.0.deliver(&mut rig.event_loop, rig.now) {}
+                while rig.server.pods.deliver(&mut rig.event_loop, rig.now) {}
+                while rig.server.claims.deliver(&mut rig.event_loop, rig.now) {}
                 rig.limit.now.set(rig.now.uptime);
                 let polled = rig.event_loop.poll(rig.now, &rig.limit);
                 rig.out.extend(polled.effects);
@@ -163,7 +136,7 @@ fn a_pod_of_4_000_entries_costs_little_more_than_its_requests() {
     let mut rig = Rig::new();
     rig.make_pod(entries(4_000));
     let requests = rig.settle();
-    let pod = Arc::clone(&rig.server.pods[&key("pod")]);
+    let pod = rig.server.claimant(&key("pod")).unwrap().clone();
     assert_eq!(pod.statuses.len(), pod.entries.len());
     // One asks what is served, one records.
     assert_eq!(requests, pod.entries.len() + 2);
@@ -180,14 +153,14 @@ fn a_thousand_claims_of_a_pod_that_are_deleted_cost_little_more_than_their_reque
     let mut rig = Rig::new();
     rig.make_pod(entries(1_000));
     rig.settle();
-    let pod = Arc::clone(&rig.server.pods[&key("pod")]);
+    let pod = rig.server.claimant(&key("pod")).unwrap().clone();
     // In the order in which most is looked at until one is found that is gone.
     for status in pod.statuses.iter().rev() {
         rig.server.remove_claim(&key(status.claim.as_ref().unwrap()));
     }
     rig.taken = Duration::ZERO;
     let requests = rig.settle();
-    let made = { rig.server.claims.values() }.filter(|claim| claim.entry.is_some());
+    let made = { rig.server.all_claims() }.filter(|claim| claim.entry.is_some());
     assert_eq!(made.count(), pod.entries.len());
     // A look and a create each; a few looks are taken twice, for a pass ends between the two.
     assert!(requests < 2_300, "{requests}");

@@ -31,7 +31,7 @@ where
     /// What others may do next.
     fn acts(&self) -> Vec<Self::Act>;
 
-    /// How long nothing may happen.
+    /// How long nothing may happen; until something is due, in any case.
     fn waits(&self) -> Vec<Duration> {
         vec![Duration::from_secs(31)]
     }
@@ -307,7 +307,7 @@ fn steps<M: Explored>(sim: &mut Sim<M>, left: Bounds) -> Vec<(Op<M::Act>, Bounds
 where
     <M::Controller as Controller>::Stores: Clone,
 {
-    let mut steps = Vec::new();
+    let (mut steps, Sim { model, process, .. }) = (Vec::new(), sim);
     let mut bounded = |op, bounds: &[fn(&mut Bounds) -> &mut u8]| {
         let mut left = left;
         let spent = bounds.iter().all(|of| {
@@ -320,21 +320,22 @@ where
             steps.push((op, left));
         }
     };
-    for act in sim.model.acts() {
+    let acts = (left.acts > 0).then(|| model.acts());
+    for act in acts.into_iter().flatten() {
         bounded(Op::Act(act), &[|left| &mut left.acts]);
     }
-    for wait in sim.model.waits().into_iter().chain(sim.again) {
+    for wait in model.waits().into_iter().chain(process.again) {
         bounded(Op::Pass(wait), &[|left| &mut left.waits]);
     }
-    for which in 0..sim.model.watches().len() {
-        if !sim.away.contains(&which) {
+    for which in 0..model.watches().len() {
+        if !process.away.contains(&which) {
             bounded(
                 Op::BeginList(which),
                 &[|left| &mut left.faults, |left| &mut left.lists],
             );
         }
     }
-    for (which, flying) in sim.in_flight.iter().enumerate() {
+    for (which, flying) in process.in_flight.iter().enumerate() {
         if flying.id.is_some() {
             bounded(Op::Lose(which), &[|left| &mut left.faults, |left| &mut left.lost]);
             if flying.answer.is_none() {
@@ -346,21 +347,21 @@ where
         }
     }
     bounded(Op::Crash, &[|left| &mut left.faults, |left| &mut left.crashes]);
-    if sim.leading {
+    if process.leading {
         bounded(
             Op::Lead(false),
             &[|left| &mut left.faults, |left| &mut left.terms],
         );
     }
-    if !sim.leading {
+    if !process.leading {
         steps.push((Op::Lead(true), left));
     }
-    for (which, (_, watch)) in sim.model.watches().iter().enumerate() {
+    for (which, (_, watch)) in model.watches().iter().enumerate() {
         if watch.lag() > 0 {
             steps.push((Op::Deliver(which), left));
         }
     }
-    for (which, flying) in sim.in_flight.iter().enumerate() {
+    for (which, flying) in process.in_flight.iter().enumerate() {
         let has_arrived = flying.answer.is_some() || flying.id.is_none();
         let op = if has_arrived {
             Op::Answer(which)
@@ -376,13 +377,13 @@ fn fingerprint<M: Explored>(sim: &mut Sim<M>, left: Bounds) -> u64
 where
     <M::Controller as Controller>::Stores: Clone,
 {
-    let mut out = Fingerprint::default();
-    sim.model.fingerprint(&mut out);
-    sim.event_loop.fingerprint(&mut out);
-    for (_, watch) in sim.model.watches() {
-        watch.fingerprint(&mut sim.event_loop, &mut out);
+    let (mut out, Sim { model, process, .. }) = (Fingerprint::default(), sim);
+    model.fingerprint(&mut out);
+    process.fingerprint(&mut out);
+    for (_, watch) in model.watches() {
+        watch.fingerprint(&mut process.event_loop, &mut out);
     }
-    out.add(&(&sim.in_flight, sim.now, sim.leading, &sim.away, left));
+    out.add(&left);
     std::hash::Hasher::finish(&out)
 }
 

@@ -10,24 +10,26 @@ use super::run::Sim;
 
 impl<M: Model> Sim<M> {
     pub(super) fn steps(&self) -> Vec<(KeyOf<M>, Action<M::Controller>)> {
-        let keys = self.model.keys().into_iter();
-        keys.map(|key| (key.clone(), self.event_loop.action_of(&key, self.now)))
+        let (keys, process) = (self.model.keys().into_iter(), &self.process);
+        keys.map(|key| (key.clone(), process.event_loop.action_of(&key, process.now)))
             .collect()
     }
 
     pub(super) fn assert_enqueued(&mut self, before: &[(KeyOf<M>, Action<M::Controller>)]) {
         for (key, before) in before {
-            let after = self.event_loop.action_of(key, self.now);
+            let after = self.process.event_loop.action_of(key, self.process.now);
             if *before == after
-                || self.model.is_left(key, self.event_loop.stores())
-                || (self.event_loop.needs_term(key) && !self.leading)
+                || self.model.is_left(key, self.process.event_loop.stores())
+                || (self.process.event_loop.needs_term(key) && !self.process.leading)
             {
                 continue;
             }
             let covers = self.model.covers(key);
-            let is_enqueued = |key: &KeyOf<M>| self.event_loop.is_queued(key, self.now);
+            let is_enqueued = |key: &KeyOf<M>| self.process.event_loop.is_queued(key, self.process.now);
             assert!(
-                is_enqueued(key) || covers.iter().any(is_enqueued) || self.is_kept(key, &after, self.now),
+                is_enqueued(key)
+                    || covers.iter().any(is_enqueued)
+                    || self.is_kept(key, &after, self.process.now),
                 "a change made {after:?} of {before:?} for {key}, and did not enqueue it"
             );
         }
@@ -35,7 +37,7 @@ impl<M: Model> Sim<M> {
 
     /// Without a term nothing is on its way to be answered that needs one.
     pub(super) fn assert_term(&self) {
-        for flying in self.in_flight.iter().filter(|_| !self.leading) {
+        for flying in self.process.in_flight.iter().filter(|_| !self.process.leading) {
             let is_write = matches!(flying.ask, RequestOf::Write(_));
             assert!(
                 flying.id.is_none() || !is_write,
@@ -50,15 +52,15 @@ impl<M: Model> Sim<M> {
     pub(super) fn assert_idle(&mut self, again: Option<Duration>) {
         let half = again.unwrap_or(Duration::from_secs(1)) / 2;
         let meanwhile = Now {
-            wall: saturating_add(self.now.wall, half),
-            uptime: self.now.uptime + half,
+            wall: saturating_add(self.process.now.wall, half),
+            uptime: self.process.now.uptime + half,
         };
         for (key, step) in self.steps() {
             assert!(
-                self.is_kept(&key, &step, self.now),
+                self.is_kept(&key, &step, self.process.now),
                 "nothing is on its way, and for {key} there is {step:?}"
             );
-            let later = self.event_loop.action_of(&key, meanwhile);
+            let later = self.process.event_loop.action_of(&key, meanwhile);
             assert!(
                 self.is_kept(&key, &later, meanwhile),
                 "nothing happens, and for {key} there is {later:?} after {step:?}"
@@ -71,7 +73,7 @@ impl<M: Model> Sim<M> {
         let covers = self.model.covers(key);
         covers
             .iter()
-            .any(|key| self.event_loop.scheduled_at(key).is_some())
+            .any(|key| self.process.event_loop.scheduled_at(key).is_some())
     }
 
     /// Returns whether `key` comes back at the time that `step` names for it at `now`, if any. If `step` sends queries,
@@ -79,7 +81,7 @@ impl<M: Model> Sim<M> {
     /// another key.
     fn is_kept(&mut self, key: &KeyOf<M>, step: &Action<M::Controller>, now: Now) -> bool {
         if let Action::Read(_) = step {
-            let (model, event_loop) = (&mut self.model, &self.event_loop);
+            let (model, event_loop) = (&mut self.model, &self.process.event_loop);
             let answer = |query: &_| match model.arrive(&RequestOf::Query(Clone::clone(query)), now) {
                 Completed::Read(value, date) => (value, date),
                 Completed::Wrote(_) => panic!("the answer to a write"),
@@ -89,10 +91,10 @@ impl<M: Model> Sim<M> {
                 || (!matches!(answered, Action::Read(_)) && self.is_kept(key, &answered, now));
         }
         // A key whose pass failed is retried after a wait, or waits for its turn among those that keep failing.
-        let is_retried = self.event_loop.is_waiting(key)
-            || self.event_loop.is_queued(key, now)
+        let is_retried = self.process.event_loop.is_waiting(key)
+            || self.process.event_loop.is_queued(key, now)
             // An answer that another key got is as new to this key as one of its own.
-            || self.event_loop.shares_answers() && self.is_covered(key);
+            || self.process.event_loop.shares_answers() && self.is_covered(key);
         let Action::Done(requeues) = step else {
             return is_retried;
         };
@@ -100,7 +102,7 @@ impl<M: Model> Sim<M> {
         match own {
             None | Some((_, Requeue::Cancel)) => true,
             Some((_, Requeue::At(at))) => {
-                let known = self.event_loop.scheduled_at(key);
+                let known = self.process.event_loop.scheduled_at(key);
                 is_retried || known.is_some_and(|known| known <= *at)
             }
             Some((_, Requeue::Now | Requeue::Reset | Requeue::After(_))) => is_retried,

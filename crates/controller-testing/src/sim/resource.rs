@@ -1,4 +1,4 @@
-//! One resource: the API server's objects, and the events that the watch still has to deliver.
+//! One resource: the API server's objects, and the events that the watch of each process still has to deliver.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt::Debug;
@@ -10,17 +10,26 @@ use controller_core::meta::{ObjectKey, Uid};
 use derive_where::derive_where;
 use serde_json::Value;
 
-/// One resource: the API server's objects, and the events that its watch still has to deliver to its store.
+/// One resource: the API server's objects, and the events that watches still have to deliver to their stores.
 #[derive(Debug)]
 #[derive_where(Clone; V)]
 pub struct SimResource<C: Controller, V: View> {
     of: StoreOf<C, V>,
     objects: BTreeMap<ObjectKey, SimObject<V>>,
-    pending: VecDeque<SourceEvent<V>>,
-    /// The items of a requested list, until its answer comes.
-    list: Option<Vec<SourceEvent<V>>>,
+    /// One for each process.
+    followers: Vec<Follower<V>>,
+    /// The process that the watch is of at the moment.
+    process: usize,
     versions: u64,
     created: usize,
+}
+
+/// What the watch of a process still has to deliver.
+#[derive(Clone, Debug)]
+struct Follower<V: View> {
+    events: VecDeque<SourceEvent<V>>,
+    /// The items of a requested list, until its answer comes.
+    list: Option<Vec<SourceEvent<V>>>,
 }
 
 /// An object of the model's API server.
@@ -37,8 +46,8 @@ impl<C: Controller, V: View + Clone> SimResource<C, V> {
         Self {
             of,
             objects: BTreeMap::new(),
-            pending: VecDeque::new(),
-            list: None,
+            followers: vec![Follower::new(None)],
+            process: 0,
             versions: 0,
             created: 0,
         }
@@ -64,7 +73,7 @@ impl<C: Controller, V: View + Clone> SimResource<C, V> {
         }
         self.created += usize::from(!self.objects.contains_key(&key));
         let object = SimObject { view, uid, version };
-        self.pending.push_back(SourceEvent::Applied(observed(&object)));
+        self.show(&SourceEvent::Applied(observed(&object)));
         self.objects.insert(key, object);
         version
     }
@@ -77,22 +86,27 @@ impl<C: Controller, V: View + Clone> SimResource<C, V> {
         Some(accepted(uid, version))
     }
 
-    /// Sets the version of the next change, for a model that counts versions itself.
-    pub const fn skip_to(&mut self, version: u64) {
-        self.versions = version.saturating_sub(1);
-    }
-
     /// Removes the object.
     pub fn delete(&mut self, key: &ObjectKey) {
         if let Some(object) = self.objects.remove(key) {
             self.versions += 1;
-            self.pending.push_back(SourceEvent::Deleted(cache::Removed {
+            self.show(&SourceEvent::Deleted(cache::Removed {
                 key: key.clone(),
                 uid: object.uid,
                 view: Some(object.view),
                 version: Some(self.versions.to_string().into()),
             }));
         }
+    }
+
+    fn show(&mut self, event: &SourceEvent<V>) {
+        for follower in &mut self.followers {
+            follower.events.push_back(event.clone());
+        }
+    }
+
+    fn follower(&mut self) -> &mut Follower<V> {
+        &mut self.followers[self.process]
     }
 
     fn listed(&self) -> Vec<SourceEvent<V>> {
@@ -113,6 +127,9 @@ impl<C: Controller, V: View + Clone> SimResource<C, V> {
 
 /// The watch that a controller has on a resource.
 pub trait Watch<C: Controller> {
+    /// From now on this is the watch of the process with this number.
+    fn serve(&mut self, process: usize);
+
     /// Breaks the watch: undelivered events are lost, and a list is requested.
     fn begin_list(&mut self, event_loop: &mut Loop<C>, now: Now);
 
@@ -138,22 +155,33 @@ pub trait Watch<C: Controller> {
     fn deliver(&mut self, event_loop: &mut Loop<C>, now: Now) -> bool;
 }
 
+impl<V: View> Follower<V> {
+    const fn new(list: Option<Vec<SourceEvent<V>>>) -> Self {
+        let events = VecDeque::new();
+        Self { events, list }
+    }
+}
+
 impl<C: Watches<V>, V: View + Clone + Debug> Watch<C> for SimResource<C, V> {
+    fn serve(&mut self, process: usize) {
+        self.process = process;
+        let count = self.followers.len().max(process + 1);
+        self.followers.resize_with(count, || Follower::new(None));
+    }
+
     fn begin_list(&mut self, event_loop: &mut Loop<C>, now: Now) {
-        if self.list.is_none() {
+        if self.follower().list.is_none() {
             let mut items = self.listed();
             let rest = items.split_off(1);
             for init in items {
                 event_loop.apply(self.of, init, now);
             }
-            self.list = Some(rest);
-            self.pending.clear();
+            *self.follower() = Follower::new(Some(rest));
         }
     }
 
     fn restart(&mut self) {
-        self.pending.clear();
-        self.list = Some(self.listed());
+        *self.follower() = Follower::new(Some(self.listed()));
     }
 
     fn clear(&mut self) {
@@ -171,18 +199,20 @@ impl<C: Watches<V>, V: View + Clone + Debug> Watch<C> for SimResource<C, V> {
     }
 
     fn lag(&self) -> usize {
-        self.pending.len() + usize::from(self.list.is_some())
+        let Follower { events, list } = &self.followers[self.process];
+        events.len() + usize::from(list.is_some())
     }
 
     fn fingerprint(&self, event_loop: &mut Loop<C>, out: &mut Fingerprint) {
-        out.add(&(&self.objects, &self.pending, &self.list, self.versions));
+        out.add(&(&self.objects, &self.followers, self.versions));
         event_loop.store(self.of).fingerprint(out);
     }
 
     fn deliver(&mut self, event_loop: &mut Loop<C>, now: Now) -> bool {
-        let events = match self.list.take() {
+        let follower = self.follower();
+        let events = match follower.list.take() {
             Some(items) => items,
-            None => self.pending.pop_front().into_iter().collect(),
+            None => follower.events.pop_front().into_iter().collect(),
         };
         let heard = !events.is_empty();
         for event in events {

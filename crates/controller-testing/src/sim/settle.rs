@@ -22,7 +22,7 @@ impl<M: Model> Sim<M> {
     }
 
     fn take_answer(&mut self, which: usize) -> bool {
-        let is_one = which < self.in_flight.len();
+        let is_one = which < self.process.in_flight.len();
         if is_one {
             self.answer(which);
             self.turn();
@@ -49,7 +49,7 @@ impl<M: Model> Sim<M> {
                 Order::Watches => self.hear() || self.take_answer(0),
                 Order::LastAnswer => {
                     let heard = self.hear();
-                    let last = self.in_flight.len().saturating_sub(1);
+                    let last = self.process.in_flight.len().saturating_sub(1);
                     self.take_answer(last) || heard
                 }
             };

@@ -63,7 +63,7 @@ impl Violation {
 }
 
 fn describe<M: Model>(sim: &mut Sim<M>, op: &Op<M::Act>) -> String {
-    let request = |which: usize| match &sim.in_flight[which % sim.in_flight.len()].ask {
+    let request = |which: usize| match &sim.process.in_flight[which % sim.process.in_flight.len()].ask {
         RequestOf::Query(query) => format!("{query:?}"),
         RequestOf::Write(write) => format!("{}: {}", write.object().key, write.describe().text),
     };
