@@ -20,7 +20,7 @@ use resourceclaim_controller::requests::Write;
 use resourceclaim_controller::view::{ClaimView, ClaimWire, PodWire};
 use serde_json::json;
 
-use self::model::{Act, any_action, key_of, numbered};
+use self::model::{Act, any_action, key_of, numbered, pod};
 use self::server::{CROWDED, FREE, Server};
 
 /// The API server, with claims of the user.
@@ -44,6 +44,36 @@ fn sees_recorded(process: &Process<Server>, claim: &ClaimView) -> bool {
         claim.is_controlled_by(&pod.uid) && recorded.any(|recorded| *recorded == claim.key.name)
     });
     is_recorded && !process.on_their_way().any(makes_it)
+}
+
+/// A pod whose claim is made and recorded.
+fn one_pod_with_its_claim() -> Server {
+    let mut server = Server::new(true);
+    server.make_pod(&pod(0), 0);
+    let mut sim = Sim::new(server);
+    sim.settle();
+    sim.model().clone()
+}
+
+#[test]
+fn a_pod_keeps_its_claim_while_the_watch_shows_an_older_pod_of_its_name() {
+    let replace = || Op::Act(Act::ReplacePod(0, 0));
+    let (pods, claims) = (Op::Deliver(0), Op::Deliver(2));
+    let ops = [
+        // The gates are known.
+        Op::Answer(0),
+        Op::Act(Act::DeleteClaim(0)),
+        claims.clone(),
+        replace(),
+        replace(),
+        pods.clone(),
+        // A read shows the newest pod, and its claim is made.
+        Op::Answer(0),
+        Op::Answer(0),
+        claims,
+        pods,
+    ];
+    sim::run(one_pod_with_its_claim(), &ops);
 }
 
 #[test]

@@ -19,7 +19,8 @@ pub enum Change<'a, V> {
         /// The view now in the store.
         new: &'a Arc<V>,
     },
-    /// The object is gone: its last state if the source delivered it, else the view that the store held.
+    /// The object is gone, or [has stepped aside](super::Store::is_aside): its last state if the source delivered it, else
+    /// the view that the store held.
     Deleted(&'a Arc<V>),
 }
 

@@ -69,6 +69,13 @@ impl<V: View> Store<V> {
         mutation.is_some_and(|mutation| mutation.writes > 0)
     }
 
+    /// Returns whether the object with this uid has stepped aside: a write or a read showed it, and since then the watch
+    /// shows an older object of the same name. [`Change::Deleted`](super::Change::Deleted) does not mean that it is gone.
+    pub fn is_aside(&self, key: &ObjectKey, uid: &Uid) -> bool {
+        let mutation = self.mutations.get(key);
+        mutation.is_some_and(|mutation| mutation.is_aside(uid))
+    }
+
     /// The number of objects with recorded requests of ours. For metrics and tests.
     pub fn mutations(&self) -> usize {
         self.mutations.len()

@@ -109,6 +109,10 @@ impl<V: View> PendingObject<V> {
         self.overlay.as_ref().is_some_and(|overlay| overlay.uid == *uid)
     }
 
+    pub(super) fn is_aside(&self, uid: &Uid) -> bool {
+        self.is_ours(uid) && self.overlay.as_ref().is_some_and(|overlay| overlay.aside)
+    }
+
     pub(super) fn begin_write(&mut self, held: Option<&Held<V>>, step: u64, told: u64) {
         self.writes += 1;
         self.wrote_at = step;

@@ -181,7 +181,8 @@ impl Watches<ClaimantView> for ResourceClaimController {
         let (Change::Added(claimant) | Change::Updated { new: claimant, .. } | Change::Deleted(claimant)) =
             &change;
         let is_gone = matches!(change, Change::Deleted(_));
-        if is_gone && route::is_deleted(claimant) {
+        let is_aside = || cx.stores.of(claimant.kind).is_aside(&claimant.key, &claimant.uid);
+        if is_gone && route::is_deleted(claimant) && !is_aside() {
             cx.state.departed(ClaimantId::of(claimant), &cx.stores.claims);
         }
         if is_gone {

@@ -27,6 +27,8 @@ pub(crate) enum Act {
     Finish(usize),
     DeletePod(usize),
     RemovePod(usize),
+    /// Its controller makes a pod of the same name anew.
+    ReplacePod(usize, usize),
     MakeLateTemplate,
     MakeUsersClaims,
     Squat(usize, u32),
@@ -49,6 +51,7 @@ pub(crate) fn any_action() -> impl Strategy<Value = Act> {
         1 => pod.clone().prop_map(Act::Finish),
         1 => pod.clone().prop_map(Act::DeletePod),
         1 => pod.clone().prop_map(Act::RemovePod),
+        1 => (pod.clone(), 0..8_usize).prop_map(|(pod, shape)| Act::ReplacePod(pod, shape)),
         1 => Just(Act::MakeLateTemplate),
         1 => Just(Act::MakeUsersClaims),
         1 => (pod.clone(), 0..2_u32).prop_map(|(pod, n)| Act::Squat(pod, n)),
@@ -107,6 +110,10 @@ impl Model for Server {
             Act::Finish(number) => self.change_pod(&pod(number), |pod| pod.over = true),
             Act::DeletePod(number) => self.change_pod(&pod(number), |pod| pod.deleting = true),
             Act::RemovePod(number) => self.remove_pod(&pod(number)),
+            Act::ReplacePod(number, shape) => {
+                self.remove_pod(&pod(number));
+                self.make_pod(&pod(number), shape);
+            }
             Act::MakeLateTemplate => self.make_template("late"),
             Act::MakeUsersClaims => self.make_users_claims(),
             Act::Squat(number, n) => self.squat(&pod(number), n),
