@@ -77,6 +77,29 @@ fn a_pod_keeps_its_claim_while_the_watch_shows_an_older_pod_of_its_name() {
 }
 
 #[test]
+fn an_answer_that_the_watch_has_overtaken_does_not_count_for_a_key_that_joins_its_query() {
+    let mut server = Server::new(true);
+    server.make_pod(&pod(0), 0);
+    let claims = Op::Deliver(2);
+    let ops = [
+        Op::Answer(0),
+        Op::Arrive(0),
+        claims.clone(),
+        // The answer to the create is lost with the term: the next one reads the claim.
+        Op::Lead(false),
+        Op::Lead(true),
+        Op::Answer(0),
+        Op::Arrive(0),
+        Op::Act(Act::DeleteClaim(0)),
+        // The claim is recorded, and the watch shows that it is gone: the pod is read, then the claim.
+        Op::Answer(1),
+        claims,
+        Op::Answer(1),
+    ];
+    sim::run(server, &ops);
+}
+
+#[test]
 fn nothing_is_left_of_ten_thousand_objects() {
     sim::run_through(server(), 10_000, any_action());
 }

@@ -126,6 +126,11 @@ impl<V: View> Store<V> {
         self.steps
     }
 
+    /// The version up to which the watch, or the last list, has shown every change.
+    pub(crate) const fn told_version(&self) -> u64 {
+        self.told
+    }
+
     /// Advances by one step; returns its number.
     pub(super) const fn next_step(&mut self) -> u64 {
         self.steps += 1;

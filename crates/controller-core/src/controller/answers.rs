@@ -6,8 +6,8 @@ use std::time::Duration;
 use derive_where::derive_where;
 use jiff::Timestamp;
 
-use super::cache::{Phase, ReadPhase};
-use super::requests::SlotOf;
+use super::cache::{Phase, ReadPhase, SentAt};
+use super::requests::{Asker, SlotOf};
 use super::{
     Action, AnswerOf, Controller, Description, Loop, LoopEvent, Notification, Now, Outcome, Pass, Query,
     Reply, RequestOf, ResultOf, Write,
@@ -53,14 +53,14 @@ impl<C: Controller> Answers<C> {
 
 impl<C: Controller> Loop<C> {
     /// Handles the answer to the query with this number. If one of our writes has overtaken the answer, it is out of
-    /// date: keys that need it send the query again.
+    /// date: keys that need it send the query again. So do keys that joined late.
     pub(super) fn answered(
         &mut self,
         id: u64,
         asker: &C::Key,
         query: C::Query,
         reply: Reply<AnswerOf<C>>,
-        steps: &[u64],
+        sent: &[SentAt],
         now: Now,
     ) {
         if let Some((slot, _)) = SlotOf::query(&query) {
@@ -69,7 +69,7 @@ impl<C: Controller> Loop<C> {
         let mut is_overtaken = false;
         let phase = ReadPhase::Answered {
             answer: &reply.value,
-            steps: steps.iter(),
+            sent: sent.iter(),
             is_overtaken: &mut is_overtaken,
         };
         self.refresh_cache(&query, phase, now);
@@ -80,12 +80,12 @@ impl<C: Controller> Loop<C> {
         if !is_overtaken {
             self.on_result(asker, ResultOf::Answer(&query, &reply), now);
         }
-        for key in keys {
+        for Asker { key, is_late } in keys {
             let pass = self.passes.get_mut(&key);
             let Some(pass) = pass.filter(|pass| pass.querying.contains(&query)) else {
                 continue;
             };
-            if is_overtaken {
+            if is_overtaken || is_late {
                 pass.querying.retain(|asked| *asked != query);
                 pass.has_a_sign_of_life();
             } else {

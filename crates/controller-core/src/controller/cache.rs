@@ -37,12 +37,20 @@ pub(super) enum Phase<'a> {
     Overdue,
 }
 
-/// The phases of a query. Remembers for each store that it tells about the step at which the query was sent.
+/// A store when a query about its objects was sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SentAt {
+    step: u64,
+    /// The version that the watch had come to.
+    pub(super) told: u64,
+}
+
+/// The phases of a query. Remembers each store that it tells about, as it was when the query was sent.
 pub(super) enum ReadPhase<'a, C: Controller> {
-    Sent(&'a mut Vec<u64>),
+    Sent(&'a mut Vec<SentAt>),
     Answered {
         answer: &'a Result<AnswerOf<C>, CallFailed>,
-        steps: std::slice::Iter<'a, u64>,
+        sent: std::slice::Iter<'a, SentAt>,
         is_overtaken: &'a mut bool,
     },
 }
@@ -212,11 +220,13 @@ impl<'a, C: Controller> CacheRead<'a, C> {
     /// The answer, if there is one, and the step of the store at which the query was sent.
     fn answered<V: View>(&mut self, of: StoreOf<C, V>) -> Option<(&'a Result<AnswerOf<C>, CallFailed>, u64)> {
         match &mut self.phase {
-            ReadPhase::Sent(steps) => {
-                steps.push(self.event_loop.store_of(of).step());
+            ReadPhase::Sent(sent) => {
+                let store = self.event_loop.store_of(of);
+                let (step, told) = (store.step(), store.told_version());
+                sent.push(SentAt { step, told });
                 None
             }
-            ReadPhase::Answered { answer, steps, .. } => Some((answer, *steps.next()?)),
+            ReadPhase::Answered { answer, sent, .. } => Some((answer, sent.next()?.step)),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::cache::{Phase, ReadPhase};
+use super::cache::{Phase, ReadPhase, SentAt};
 use super::pass::PassFailed;
 use super::permit_queue::{Limit, Rank, Turn};
 use super::requests::{InFlight, SlotOf};
@@ -188,7 +188,9 @@ impl<C: Controller> Loop<C> {
             if pass.is_answered(&query) {
                 continue;
             }
-            if !self.requests.join(&query, key) {
+            let mut stores = Vec::new();
+            self.refresh_cache(&query, ReadPhase::Sent(&mut stores), now);
+            if !self.requests.join(&query, key, &stores) {
                 let slot = SlotOf::query(&query);
                 if let Some((slot, at_most)) = &slot
                     && !self.requests.slots.is_free(slot, *at_most, &pass.slots)
@@ -203,9 +205,7 @@ impl<C: Controller> Loop<C> {
                 if let Some((slot, _)) = slot {
                     self.requests.slots.take(slot, &mut pass.slots);
                 }
-                let mut steps = Vec::new();
-                self.refresh_cache(&query, ReadPhase::Sent(&mut steps), now);
-                self.send(key, pass, RequestOf::Query(query.clone()), steps, now);
+                self.send(key, pass, RequestOf::Query(query.clone()), stores, now);
             }
             pass.effects += 1;
             pass.querying.push(query);
@@ -273,7 +273,7 @@ impl<C: Controller> Loop<C> {
         pass.effects += 1;
     }
 
-    fn send(&mut self, key: &C::Key, pass: &Pass<C>, ask: RequestOf<C>, steps: Vec<u64>, now: Now) {
+    fn send(&mut self, key: &C::Key, pass: &Pass<C>, ask: RequestOf<C>, stores: Vec<SentAt>, now: Now) {
         self.on_result(key, ResultOf::Sent(&ask), now);
         let attempt = self.queue(key).num_requeues(key);
         let waited = pass.lacks_since.map(|since| now.uptime.saturating_sub(since));
@@ -282,7 +282,7 @@ impl<C: Controller> Loop<C> {
             pass: pass.number,
             ask: ask.clone(),
             sent: now,
-            steps,
+            stores,
         });
         self.effects.push(Effect {
             id,

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use derive_where::derive_where;
 
+use super::cache::SentAt;
 use super::fair_queue::{FairQueue, Place};
 use super::timers::Timers;
 use super::{Controller, Now, Object, Query, RequestOf};
@@ -30,16 +31,23 @@ pub(super) struct InFlight<C: Controller> {
     pub(super) pass: u64,
     pub(super) ask: RequestOf<C>,
     pub(super) sent: Now,
-    /// For a query: the steps of the stores that the answer tells about, as they were when it was sent.
-    pub(super) steps: Vec<u64>,
+    /// For a query: the stores that the answer tells about, as they were when it was sent.
+    pub(super) stores: Vec<SentAt>,
 }
 
 /// A query in flight.
 #[derive(Clone, Debug)]
 struct Asked<K> {
     id: u64,
-    /// The keys that wait for the answer.
-    keys: Vec<K>,
+    askers: Vec<Asker<K>>,
+}
+
+/// A key that waits for an answer.
+#[derive(Clone, Debug)]
+pub(super) struct Asker<K> {
+    pub(super) key: K,
+    /// A watch has told more since the query was sent: the answer may be older than what the key was judged on.
+    pub(super) is_late: bool,
 }
 
 impl<C: Controller> Requests<C> {
@@ -47,17 +55,24 @@ impl<C: Controller> Requests<C> {
     pub(super) fn send(&mut self, request: InFlight<C>) -> u64 {
         self.last_id += 1;
         if let RequestOf::Query(query) = &request.ask {
-            let (id, keys) = (self.last_id, vec![request.key.clone()]);
-            self.asked.insert(query.clone(), Asked { id, keys });
+            let (id, key, is_late) = (self.last_id, request.key.clone(), false);
+            let askers = vec![Asker { key, is_late }];
+            self.asked.insert(query.clone(), Asked { id, askers });
         }
         self.out.insert(self.last_id, request);
         self.last_id
     }
 
-    /// Returns whether the query is in flight; `key` then waits for the answer, too.
-    pub(super) fn join(&mut self, query: &C::Query, key: &C::Key) -> bool {
-        let asked = self.asked.get_mut(query);
-        asked.map(|asked| asked.keys.push(key.clone())).is_some()
+    /// Returns whether the query is in flight; `key` then waits for the answer, too. `stores` are as they are now.
+    pub(super) fn join(&mut self, query: &C::Query, key: &C::Key, stores: &[SentAt]) -> bool {
+        let Some(asked) = self.asked.get_mut(query) else {
+            return false;
+        };
+        let (key, sent) = (key.clone(), self.out.get(&asked.id));
+        let mut sent = sent.into_iter().flat_map(|sent| &sent.stores).zip(stores);
+        let is_late = sent.any(|(sent, now)| sent.told != now.told);
+        asked.askers.push(Asker { key, is_late });
+        true
     }
 
     /// Takes the request with this number, which has ended.
@@ -66,17 +81,17 @@ impl<C: Controller> Requests<C> {
     }
 
     /// Takes the keys that wait for this answer to the query.
-    pub(super) fn answered(&mut self, id: u64, query: &C::Query) -> Vec<C::Key> {
+    pub(super) fn answered(&mut self, id: u64, query: &C::Query) -> Vec<Asker<C::Key>> {
         let is_it = self.asked.get(query).is_some_and(|asked| asked.id == id);
         let asked = is_it.then(|| self.asked.remove(query)).flatten();
-        asked.map(|asked| asked.keys).unwrap_or_default()
+        asked.map(|asked| asked.askers).unwrap_or_default()
     }
 
     /// Forgets keys whose pass is over. A query that no other key waits for is sent again when a key needs it.
     pub(super) fn forget_askers(&mut self, stays: impl Fn(&C::Key) -> bool) {
         self.asked.retain(|_, asked| {
-            asked.keys.retain(&stays);
-            !asked.keys.is_empty()
+            asked.askers.retain(|asker| stays(&asker.key));
+            !asked.askers.is_empty()
         });
     }
 

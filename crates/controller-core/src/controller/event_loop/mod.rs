@@ -288,7 +288,7 @@ impl<C: Controller> Loop<C> {
             pass,
             ask,
             sent,
-            steps,
+            stores,
         } = ended;
         match (ask, completed) {
             (RequestOf::Query(query), Completed::Read(value, date)) => {
@@ -298,7 +298,7 @@ impl<C: Controller> Loop<C> {
                     answered: now,
                     date,
                 };
-                self.answered(id, &key, query, reply, &steps, now);
+                self.answered(id, &key, query, reply, &stores, now);
             }
             (RequestOf::Write(write), Completed::Wrote(answer)) => {
                 let outcome = answer.map_or_else(Outcome::Failed, Outcome::Accepted);
