@@ -12,16 +12,17 @@ mod support;
 use std::time::Duration;
 
 use controller_core::controller::RequestOf;
+use controller_core::fingerprint::Fingerprint;
 use controller_testing::encodings::assert_the_same_views;
-use controller_testing::sim::{self, Op, Process, Sim};
+use controller_testing::sim::{self, Bounds, Explored, Op, Process, Sim};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use resourceclaim_controller::requests::Write;
 use resourceclaim_controller::view::{ClaimView, ClaimWire, PodWire};
 use serde_json::json;
 
-use self::model::{Act, any_action, key_of, numbered, pod};
-use self::server::{CROWDED, FREE, Server};
+use self::model::{any_action, key_of};
+use self::server::{Act, Bug, CROWDED, FREE, Server, numbered, pod};
 
 /// The API server, with claims of the user.
 fn server() -> Server {
@@ -46,13 +47,89 @@ fn sees_recorded(process: &Process<Server>, claim: &ClaimView) -> bool {
     is_recorded && !process.on_their_way().any(makes_it)
 }
 
-/// A pod whose claim is made and recorded.
-fn one_pod_with_its_claim() -> Server {
-    let mut server = Server::new(true);
+impl Explored for Server {
+    /// What changes something.
+    fn acts(&self) -> Vec<Act> {
+        let changes = |act: &&Act| {
+            let mut then = self.clone();
+            then.let_others(act);
+            then.version() != self.version()
+        };
+        self.acts.iter().filter(changes).cloned().collect()
+    }
+
+    fn waits(&self) -> Vec<Duration> {
+        Vec::new()
+    }
+
+    fn fingerprint(&self, out: &mut Fingerprint) {
+        out.add(&(&self.recorded, &self.used));
+    }
+}
+
+/// One act of others, and one fault.
+const ONE_EACH: Bounds = Bounds {
+    waits: 0,
+    ..Bounds::FEW
+};
+
+/// A pod whose claim is still to be made.
+fn one_pod() -> Server {
+    let mut server = Server {
+        has_groups: false,
+        acts: vec![Act::Schedule(0), Act::RemovePod(0), Act::DeleteClaim(0)],
+        ..Server::new(true)
+    };
     server.make_pod(&pod(0), 0);
-    let mut sim = Sim::new(server);
+    server
+}
+
+/// The pod whose claim is made and recorded.
+fn one_pod_with_its_claim() -> Server {
+    let mut sim = Sim::new(one_pod());
     sim.settle();
     sim.model().clone()
+}
+
+/// The pod has finished, and its claim is reserved for it.
+fn one_finished_pod() -> Server {
+    let mut server = one_pod_with_its_claim();
+    server.let_others(&Act::Schedule(0));
+    server.let_others(&Act::Finish(0));
+    server
+}
+
+#[test]
+fn no_run_within_bounds_leaves_a_pod_without_its_claim() {
+    sim::assert_sound(one_pod(), ONE_EACH);
+}
+
+#[test]
+fn no_run_within_bounds_leaves_a_claim_of_a_pod_that_is_done() {
+    sim::assert_sound(one_finished_pod(), ONE_EACH);
+}
+
+/// The term does not end.
+#[test]
+fn no_run_within_bounds_mistakes_a_pod_for_another_of_its_name() {
+    let mut server = one_pod_with_its_claim();
+    server.acts = vec![Act::Finish(0), Act::ReplacePod(0, 0)];
+    let bounds = Bounds { terms: 0, ..ONE_EACH };
+    sim::assert_sound(server, bounds);
+}
+
+#[test]
+fn a_claim_that_is_given_back_whatever_has_become_of_it_is_found() {
+    let mut server = one_finished_pod();
+    server.bug = Some(Bug::NoVersion);
+    sim::assert_found(server, ONE_EACH, 4, "deleted twice");
+}
+
+#[test]
+fn a_record_that_is_accepted_and_not_written_is_found() {
+    let mut server = one_pod();
+    server.bug = Some(Bug::RecordsNothing);
+    sim::assert_found(server, ONE_EACH, 3, "Remember(Undone(");
 }
 
 #[test]

@@ -15,32 +15,10 @@ use resourceclaim_controller::state::{Key, State};
 use resourceclaim_controller::view::{ClaimSource, ClaimView, ClaimantView, ConsumerKind, Entry};
 use resourceclaim_controller::{ResourceClaimController, Stores};
 
-use crate::server::{GROUP, Server, is_made};
+use crate::server::{Act, GROUP, Server, is_made, pod};
 use crate::support::key;
 
 const PODS: usize = 3;
-
-#[derive(Clone, Debug)]
-pub(crate) enum Act {
-    MakePod(usize, usize),
-    Bind(usize),
-    Finish(usize),
-    DeletePod(usize),
-    RemovePod(usize),
-    /// Its controller makes a pod of the same name anew.
-    ReplacePod(usize, usize),
-    MakeLateTemplate,
-    MakeUsersClaims,
-    Squat(usize, u32),
-    Forge(usize, usize),
-    DeleteClaim(usize),
-    Allocate(usize),
-    Schedule(usize),
-    Unreserve(usize),
-    MakeGroup,
-    RemoveGroup,
-    CollectGarbage,
-}
 
 pub(crate) fn any_action() -> impl Strategy<Value = Act> {
     let pod = 0..PODS;
@@ -66,21 +44,8 @@ pub(crate) fn any_action() -> impl Strategy<Value = Act> {
     ]
 }
 
-pub(crate) fn pod(number: usize) -> ObjectKey {
-    key(&format!("p{number}"))
-}
-
 pub(crate) fn key_of(owner: &OwnerRef) -> ObjectKey {
     key(&owner.name)
-}
-
-/// The claim with this number, wrapping around.
-pub(crate) fn numbered(server: &Server, number: usize) -> Option<&ClaimView> {
-    server.all_claims().cycle().take(16).nth(number)
-}
-
-fn key_numbered(server: &Server, number: usize) -> ObjectKey {
-    numbered(server, number).map_or_else(|| key("none"), |claim| claim.key.clone())
 }
 
 impl Model for Server {
@@ -104,28 +69,7 @@ impl Model for Server {
     }
 
     fn act(&mut self, action: &Act, _: Now) {
-        match *action {
-            Act::MakePod(number, shape) => self.make_pod(&pod(number), shape),
-            Act::Bind(number) => self.bind(&pod(number)),
-            Act::Finish(number) => self.change_pod(&pod(number), |pod| pod.over = true),
-            Act::DeletePod(number) => self.change_pod(&pod(number), |pod| pod.deleting = true),
-            Act::RemovePod(number) => self.remove_pod(&pod(number)),
-            Act::ReplacePod(number, shape) => {
-                self.remove_pod(&pod(number));
-                self.make_pod(&pod(number), shape);
-            }
-            Act::MakeLateTemplate => self.make_template("late"),
-            Act::MakeUsersClaims => self.make_users_claims(),
-            Act::Squat(number, n) => self.squat(&pod(number), n),
-            Act::Forge(victim, owner) => self.forge(&pod(victim), &pod(owner)),
-            Act::DeleteClaim(number) => self.delete_claim_by_hand(&key_numbered(self, number)),
-            Act::Allocate(number) => self.allocate(&key_numbered(self, number)),
-            Act::Schedule(number) => self.schedule(&pod(number)),
-            Act::Unreserve(number) => self.unreserve(&key_numbered(self, number)),
-            Act::MakeGroup => self.make_group(),
-            Act::RemoveGroup => self.remove_pod(&key(GROUP)),
-            Act::CollectGarbage => self.collect_garbage(),
-        }
+        self.let_others(action);
     }
 
     fn arrive(&mut self, ask: &RequestOf<ResourceClaimController>, _: Now) -> Completed<Answer> {

@@ -22,6 +22,7 @@ use resourceclaim_controller::view::{
 };
 use resourceclaim_controller::{ResourceClaimController, Stores};
 
+pub(crate) use self::others::{Act, numbered, pod};
 use crate::support::{claim, key, owner_ref};
 
 /// The claims of the user that all pods may name: one that many others use, with room for one more, and one of nobody.
@@ -51,6 +52,18 @@ pub(crate) struct Server {
     pub used: BTreeSet<Uid>,
     /// The claims that went last.
     pub gone: VecDeque<ObjectKey>,
+    /// What others may do in an exploration.
+    pub acts: Vec<Act>,
+    pub bug: Option<Bug>,
+}
+
+/// What an API server must not do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bug {
+    /// A claim is given back, whatever has become of it.
+    NoVersion,
+    /// It says that it has recorded a claim, and has not.
+    RecordsNothing,
 }
 
 /// What comes of a write.
@@ -88,6 +101,8 @@ impl Server {
             recorded: BTreeSet::new(),
             used: BTreeSet::new(),
             gone: VecDeque::new(),
+            acts: Vec::new(),
+            bug: None,
         };
         server.make_template("early");
         server
@@ -243,7 +258,7 @@ impl Server {
         let held = self.held(key).filter(|held| held.uid == *uid);
         let held = held.ok_or_else(sim::gone)?;
         // What changes nothing is no event.
-        let is_news = *held.view.statuses != **statuses;
+        let is_news = *held.view.statuses != **statuses && self.bug != Some(Bug::RecordsNothing);
         let unchanged = sim::accepted(uid.clone(), held.version);
         let names = statuses.iter().filter_map(|status| status.claim.clone());
         self.recorded.extend(names.map(|name| (uid.clone(), name)));
@@ -277,7 +292,12 @@ impl Server {
     }
 
     fn give(&mut self, judged: &ClaimView, step: &ClaimPlan) -> Answered {
-        let claim = self.judged(&judged.key, &judged.uid, &judged.version)?;
+        let is_any = self.bug == Some(Bug::NoVersion);
+        let version = self
+            .claim(&judged.key)
+            .filter(|_| is_any)
+            .map(|claim| &claim.version);
+        let claim = self.judged(&judged.key, &judged.uid, version.unwrap_or(&judged.version))?;
         let mut after = claim.clone();
         let written = match step {
             ClaimPlan::Release {

@@ -12,6 +12,42 @@ use resourceclaim_controller::view::{
 use super::{CROWDED, FREE, GROUP, Server, is_group, is_made};
 use crate::support::{a_pod, claim, key, owner_ref, pod_with, template, templated, users};
 
+/// What others do.
+#[derive(Clone, Debug)]
+pub(crate) enum Act {
+    MakePod(usize, usize),
+    Bind(usize),
+    Finish(usize),
+    DeletePod(usize),
+    RemovePod(usize),
+    /// Its controller makes a pod of the same name anew.
+    ReplacePod(usize, usize),
+    MakeLateTemplate,
+    MakeUsersClaims,
+    Squat(usize, u32),
+    Forge(usize, usize),
+    DeleteClaim(usize),
+    Allocate(usize),
+    Schedule(usize),
+    Unreserve(usize),
+    MakeGroup,
+    RemoveGroup,
+    CollectGarbage,
+}
+
+pub(crate) fn pod(number: usize) -> ObjectKey {
+    key(&format!("p{number}"))
+}
+
+/// The claim with this number, wrapping around.
+pub(crate) fn numbered(server: &Server, number: usize) -> Option<&ClaimView> {
+    server.all_claims().cycle().take(16).nth(number)
+}
+
+fn key_numbered(server: &Server, number: usize) -> ObjectKey {
+    numbered(server, number).map_or_else(|| key("none"), |claim| claim.key.clone())
+}
+
 /// The entries of a pod: one template that is always there, one that may come later, the user's claims. Those of the group
 /// are the first.
 fn entries(shape: usize) -> Vec<Entry> {
@@ -25,7 +61,7 @@ fn entries(shape: usize) -> Vec<Entry> {
 }
 
 /// What a pod or a group reserves.
-pub(crate) fn consumer(holder: &ClaimantView) -> Consumer {
+fn consumer(holder: &ClaimantView) -> Consumer {
     Consumer {
         kind: match holder.kind {
             ClaimantKind::Pod => ConsumerKind::Pod,
@@ -37,6 +73,31 @@ pub(crate) fn consumer(holder: &ClaimantView) -> Consumer {
 }
 
 impl Server {
+    pub(crate) fn let_others(&mut self, act: &Act) {
+        match *act {
+            Act::MakePod(number, shape) => self.make_pod(&pod(number), shape),
+            Act::Bind(number) => self.bind(&pod(number)),
+            Act::Finish(number) => self.change_pod(&pod(number), |pod| pod.over = true),
+            Act::DeletePod(number) => self.change_pod(&pod(number), |pod| pod.deleting = true),
+            Act::RemovePod(number) => self.remove_pod(&pod(number)),
+            Act::ReplacePod(number, shape) => {
+                self.remove_pod(&pod(number));
+                self.make_pod(&pod(number), shape);
+            }
+            Act::MakeLateTemplate => self.make_template("late"),
+            Act::MakeUsersClaims => self.make_users_claims(),
+            Act::Squat(number, n) => self.squat(&pod(number), n),
+            Act::Forge(victim, owner) => self.forge(&pod(victim), &pod(owner)),
+            Act::DeleteClaim(number) => self.delete_claim_by_hand(&key_numbered(self, number)),
+            Act::Allocate(number) => self.allocate(&key_numbered(self, number)),
+            Act::Schedule(number) => self.schedule(&pod(number)),
+            Act::Unreserve(number) => self.unreserve(&key_numbered(self, number)),
+            Act::MakeGroup => self.make_group(),
+            Act::RemoveGroup => self.remove_pod(&key(GROUP)),
+            Act::CollectGarbage => self.collect_garbage(),
+        }
+    }
+
     pub(crate) fn make_template(&mut self, name: &str) {
         if !self.templates.objects().contains_key(&key(name)) {
             self.templates.put(template(name), name.into());
