@@ -22,7 +22,8 @@ use resourceclaim_controller::view::{ClaimView, ClaimWire, PodWire};
 use serde_json::json;
 
 use self::model::{any_action, key_of};
-use self::server::{Act, Bug, CROWDED, FREE, Server, numbered, pod};
+use self::server::others::{Act, numbered, pod};
+use self::server::{Bug, CROWDED, FREE, Server};
 
 /// The API server, with claims of the user.
 fn server() -> Server {

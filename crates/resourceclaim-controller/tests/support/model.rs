@@ -15,7 +15,8 @@ use resourceclaim_controller::state::{Key, State};
 use resourceclaim_controller::view::{ClaimSource, ClaimView, ClaimantView, ConsumerKind, Entry};
 use resourceclaim_controller::{ResourceClaimController, Stores};
 
-use crate::server::{Act, GROUP, Server, is_made, pod};
+use crate::server::others::{Act, pod};
+use crate::server::{GROUP, Server, is_made};
 use crate::support::key;
 
 const PODS: usize = 3;

@@ -1,7 +1,7 @@
 //! The API server as tables, with everybody but us ([`others`]). It asserts at each write of ours what must never
 //! happen.
 
-mod others;
+pub(crate) mod others;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use resourceclaim_controller::view::{
 };
 use resourceclaim_controller::{ResourceClaimController, Stores};
 
-pub(crate) use self::others::{Act, numbered, pod};
+use self::others::Act;
 use crate::support::{claim, key, owner_ref};
 
 /// The claims of the user that all pods may name: one that many others use, with room for one more, and one of nobody.
