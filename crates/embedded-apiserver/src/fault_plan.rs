@@ -35,6 +35,8 @@ pub(super) enum Before {
     Nothing,
     Refuse(Refusal),
     Break,
+    /// The connection breaks, and the request is carried out this much later.
+    Late(Duration),
     Hang,
     TimeOut(Duration),
 }
@@ -97,6 +99,7 @@ impl FaultPlan {
             Fault::NoSuchPage => self.before = Before::Refuse(Refusal::NoSuchPage),
             Fault::DropBefore => self.before = Before::Break,
             Fault::DropAfterEffect => self.after = After::Break,
+            Fault::LateEffect(late) => self.before = Before::Late(late),
             Fault::NoAnswer { takes_effect: false } => self.before = Before::Hang,
             Fault::NoAnswer { takes_effect: true } => self.after = After::Hang,
             Fault::Timeout {

@@ -33,6 +33,9 @@ pub enum Fault {
     DropBefore,
     /// The connection breaks after the request took effect, before its answer.
     DropAfterEffect,
+    /// The connection breaks, and the request takes effect this much later: it was on its way when its sender gave up,
+    /// lost its Lease or died. Observers see it when it is sent. A server that is down by then does not carry it out.
+    LateEffect(Duration),
     /// No answer until the connections are cut ([`Server::down`](super::Server::down)) or the client gives up: a
     /// hanging server, or a network that drops packets.
     NoAnswer {
@@ -279,6 +282,7 @@ impl fmt::Display for Fault {
             Self::NoSuchPage => f.write_str("have no effect and are answered 404 by a proxy"),
             Self::DropBefore => f.write_str("lose their connection before they take effect"),
             Self::DropAfterEffect => f.write_str("take effect, and lose their connection before the answer"),
+            Self::LateEffect(late) => write!(f, "lose their connection, and take effect {late:?} later"),
             Self::NoAnswer { takes_effect } => write!(f, "{} and are never answered", effect(*takes_effect)),
             Self::Timeout { after, takes_effect } => {
                 write!(

@@ -57,6 +57,26 @@ impl Shared {
         }
         let mut response = match fault_plan.before {
             Before::Break => return Err(connections::reset()),
+            Before::Late(late) => {
+                self.observe(number, &request);
+                #[allow(
+                    clippy::disallowed_methods,
+                    reason = "it ends by itself, and nobody waits for it"
+                )]
+                tokio::spawn(async move {
+                    sleep(late).await;
+                    if self.reachable().is_ok() {
+                        let (accept, query) = (
+                            Accept::of(&head.headers, speaks_protobuf),
+                            Parameters::of(&head.uri),
+                        );
+                        let reads = fault_plan.read_faults;
+                        // Nobody waits for the answer.
+                        let _ = self.serve(&head, accept, request, query, body, reads).await;
+                    }
+                });
+                return Err(connections::reset());
+            }
             Before::Hang => return Err(self.cut().await),
             Before::TimeOut(after) => self.time_out(after, refusals).await,
             Before::Refuse(refusal) => refusal.into_response(refusals),

@@ -45,13 +45,13 @@ impl Application<'_> {
             .iter()
             .position(|entry| self.is_own(entry))
             .map(|own| entries.remove(own));
-        let mut wants = fields_of(schema, wanted);
-        self.part.restrict(&mut wants);
+        let mut owned = fields_of(schema, wanted);
+        self.part.restrict(&mut owned);
+        let mut wants = owned.clone();
         wants.disown(&Fields::of(UNOWNED));
 
         let mut object = merge(schema, Some(&live_object), wanted);
         if let Some(before) = &before {
-            let mut owned = wants.clone();
             for entry in &entries {
                 owned.extend(entry.fields.clone());
             }
@@ -203,7 +203,7 @@ fn prune(schema: Schema, object: &mut Value, before: &Fields, owned: &Fields) {
         }
         let was_empty = is_empty(value);
         prune(below(schema, element), value, before, owned.unwrap_or(&nobody));
-        was_empty || !is_empty(value)
+        was_empty || owned.is_some_and(|owned| owned.member) || !is_empty(value)
     };
     match (schema.parts(object), object) {
         (Parts::Fields, Value::Object(fields)) => {

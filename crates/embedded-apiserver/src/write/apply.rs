@@ -34,7 +34,7 @@ impl Write<'_> {
         };
         let live = current.as_ref().map(|current| &current.object);
         let mut object = application.apply(live, &wanted)?;
-        self.decode_patched(&mut object)?;
+        self.decode_applied(&mut object)?;
         if let Some(current) = current {
             self.check_identity(&object)?;
             return Ok((self.replace(current, object, Ownership::Applied)?, false));

@@ -45,6 +45,21 @@ impl Write<'_> {
         let generated = !text(metadata, "generateName").is_empty();
         let name = self.name_for(metadata)?;
         let key = key(self.resource, self.namespace, &name);
+        if let Some(metadata) = metadata.as_object_mut() {
+            metadata.insert("name".to_owned(), json!(name));
+            metadata.insert("creationTimestamp".to_owned(), json!(self.writer.now));
+            if self.resource.is_namespaced() {
+                metadata.insert("namespace".to_owned(), json!(self.namespace));
+            } else {
+                metadata.remove("namespace");
+            }
+            metadata.remove("resourceVersion");
+            if self.resource.generation {
+                metadata.insert("generation".to_owned(), json!(1));
+            }
+        }
+        self.prepare(&mut object);
+        self.validate(None, &object, &name)?;
         if let Some(stored) = self.store.get(self.resource, &key) {
             let failure = if generated {
                 StatusError::not_generated(self.resource, &name)
@@ -60,29 +75,14 @@ impl Write<'_> {
                 failure
             });
         }
-        let identity = self.store.next_identity();
-        if let Some(metadata) = metadata.as_object_mut() {
-            metadata.insert("name".to_owned(), json!(name));
-            metadata.insert("uid".to_owned(), json!(uid(identity)));
-            metadata.insert("creationTimestamp".to_owned(), json!(self.writer.now));
-            if self.resource.is_namespaced() {
-                metadata.insert("namespace".to_owned(), json!(self.namespace));
-            } else {
-                metadata.remove("namespace");
-            }
-            metadata.remove("resourceVersion");
-            if self.resource.generation {
-                metadata.insert("generation".to_owned(), json!(1));
-            }
-        }
-        self.prepare(&mut object);
-        self.validate(None, &object, &name)?;
+        object["metadata"]["uid"] = json!(uid(self.store.next_identity()));
         Ok(self.put(&key, object))
     }
 
     /// Creates an object by an update; ignores the version that the client sent.
     pub(crate) fn create_by_update(self, body: Value) -> Result<Stored, StatusError> {
         let mut body = self.well_formed(body)?;
+        self.decode(&mut body)?;
         self.check_identity(&body)?;
         let uid = text(&body["metadata"], "uid");
         if !uid.is_empty() {

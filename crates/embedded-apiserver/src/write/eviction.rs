@@ -28,14 +28,13 @@ impl Write<'_> {
     /// Evicts a pod. `eviction` is a `policy/v1` Eviction.
     pub(crate) fn evict(mut self, eviction: &Value) -> Result<(), StatusError> {
         self.check_eviction(eviction)?;
-        let mut options = DeleteOptions::from_json(eviction["deleteOptions"].clone())?;
-        options.dry_run |= self.dry_run;
         let pod = self.current()?;
         let may_ignore_budget = is_over(&pod.object) || text(&pod.object["status"], "phase") == "Pending";
         // Nothing can change the pod between this check and its delete: the store is locked.
         if !may_ignore_budget {
             self.ask_budget(&pod)?;
         }
+        let options = DeleteOptions::from_json(eviction["deleteOptions"].clone());
         self.delete_evicted(pod, options)
     }
 
@@ -137,23 +136,33 @@ impl Write<'_> {
         Ok(())
     }
 
-    /// Sets the pod's condition `DisruptionTarget`, then deletes the pod.
-    fn delete_evicted(mut self, pod: Current, mut options: DeleteOptions) -> Result<(), StatusError> {
-        self.check_preconditions(&pod, &options)?;
+    /// Sets the pod's condition `DisruptionTarget`, also if the options are wrong, then deletes the pod.
+    fn delete_evicted(
+        mut self,
+        pod: Current,
+        mut options: Result<DeleteOptions, StatusError>,
+    ) -> Result<(), StatusError> {
+        if let Ok(options) = &options {
+            self.check_preconditions(&pod, options)?;
+        }
         if !self.dry_run {
             let mut pod = pod.object;
             let target = json!({
                 "type": "DisruptionTarget",
+                "lastProbeTime": null,
                 "status": "True",
                 "reason": "EvictionByEvictionAPI",
                 "message": "Eviction API: evicting",
             });
             conditions::set(&mut pod, target, self.writer.now);
             let marked = self.put(&self.key(), pod);
-            if options.preconditions.version.is_some() {
-                options.preconditions.version = Some(marked.version.to_string());
+            let named = options.as_mut().map(|options| &mut options.preconditions.version);
+            if let Ok(Some(version)) = named.map(Option::as_mut) {
+                *version = marked.version.to_string();
             }
         }
+        let mut options = options?;
+        options.dry_run |= self.dry_run;
         self.delete(&options)?;
         Ok(())
     }

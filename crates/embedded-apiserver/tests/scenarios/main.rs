@@ -20,6 +20,7 @@ mod custom_resources;
 mod custom_subresources;
 mod deletes;
 mod discovery;
+mod drawn;
 mod errors;
 mod evictions;
 mod faults;

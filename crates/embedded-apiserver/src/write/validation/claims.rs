@@ -20,8 +20,10 @@ pub(super) fn check(spec: &Value, field: &str, causes: &mut Causes) {
         causes.syntax(&format!("{at}.name"), text(request, "name"), label);
         match (request.get("exactly"), request.get("firstAvailable")) {
             (Some(exactly), None) => {
-                if text(exactly, "deviceClassName").is_empty() {
-                    causes.required(&format!("{at}.exactly.deviceClassName"), "");
+                let at = format!("{at}.exactly.deviceClassName");
+                match text(exactly, "deviceClassName") {
+                    "" => causes.required(&at, ""),
+                    class => causes.syntax(&at, class, subdomain),
                 }
             }
             (None, Some(_)) => {}
@@ -129,6 +131,7 @@ fn check_status(old: &Value, new: &Value, causes: &mut Causes) {
             causes.forbidden(RESERVED_FOR, why);
         }
     }
+    check_duplicates(reserved, RESERVED_FOR, causes);
     match (old["status"].get("allocation"), allocation) {
         (_, Value::Null) => {}
         (Some(before), after) if before != after => {
@@ -152,6 +155,9 @@ fn check_reserved_for(reserved: &[Value], field: &str, causes: &mut Causes) {
             }
         }
     }
+}
+
+fn check_duplicates(reserved: &[Value], field: &str, causes: &mut Causes) {
     let uids: Vec<&str> = reserved.iter().map(|consumer| text(consumer, "uid")).collect();
     for (number, uid) in uids.iter().enumerate() {
         if uids[..number].contains(uid) {

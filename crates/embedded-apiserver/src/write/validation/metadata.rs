@@ -6,7 +6,7 @@ use super::{Causes, in_order};
 use crate::failure::Cause;
 use crate::object::{finalizers, text};
 use crate::resource::Resource;
-use crate::resource::table::CUSTOM_RESOURCE_DEFINITIONS;
+use crate::resource::table::{CUSTOM_RESOURCE_DEFINITIONS, LEASES, POD_DISRUPTION_BUDGETS};
 use crate::syntax::{label, label_value, path_segment, qualified_name, subdomain};
 
 /// Limit for the total size of an object's annotations, in bytes.
@@ -30,17 +30,18 @@ pub(super) fn check(resource: &Resource, object: &Value, name: &str, is_new: boo
     }
     labels(metadata, "labels", "metadata.labels", causes);
     annotations(metadata, causes);
+    owners(metadata, causes);
     for (number, finalizer) in finalizers(object).iter().filter_map(Value::as_str).enumerate() {
         causes.syntax("metadata.finalizers", finalizer, qualified_name);
         let is_standard = matches!(finalizer, "kubernetes" | "orphan" | "foregroundDeletion");
-        // This rule applies to the API server's own kinds only, not to extensions.
-        let is_extension = resource.is_custom() || resource.is(&CUSTOM_RESOURCE_DEFINITIONS);
+        // Extensions and these kinds lack this rule.
+        let lacking = [&CUSTOM_RESOURCE_DEFINITIONS, &LEASES, &POD_DISRUPTION_BUDGETS];
+        let is_extension = resource.is_custom() || lacking.iter().any(|of| resource.is(of));
         if !finalizer.contains('/') && !is_standard && !is_extension {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             causes.invalid(&format!("metadata.finalizers[{number}]"), &json!(finalizer), why);
         }
     }
-    owners(metadata, causes);
 }
 
 fn rule_for_names(resource: &Resource) -> fn(&str) -> Vec<String> {

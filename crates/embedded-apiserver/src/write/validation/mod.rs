@@ -15,7 +15,9 @@ use serde_json::Value;
 use crate::failure::{Cause, StatusError};
 use crate::managed_fields::Part;
 use crate::resource::Resource;
-use crate::resource::table::{POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS};
+use crate::resource::table::{
+    POD_DISRUPTION_BUDGETS, POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS,
+};
 use crate::write::{Origin, Write};
 
 pub(super) use claims::drop_deallocated_devices;
@@ -120,13 +122,18 @@ impl Write<'_> {
     /// direct writes may do what controllers of the cluster do, so only the rules for metadata apply to them.
     pub(super) fn validate(&self, old: Option<&Value>, new: &Value, name: &str) -> Result<(), StatusError> {
         let mut causes = Causes::default();
-        metadata::check(self.resource, new, name, old.is_none(), &mut causes);
         if self.origin == Origin::Client {
             match old.filter(|_| self.part == Part::Status) {
                 Some(old) => self.check_status(old, new, &mut causes),
                 None => self.check_spec(old, new, &mut causes),
             }
         }
+        let of_spec = std::mem::take(&mut causes);
+        // The metadata of a new budget is looked at once its spec is right.
+        if of_spec.0.is_empty() || old.is_some() || !self.resource.is(&POD_DISRUPTION_BUDGETS) {
+            metadata::check(self.resource, new, name, old.is_none(), &mut causes);
+        }
+        causes.0.extend(of_spec.0);
         causes.into_result(self.resource, name)
     }
 

@@ -36,14 +36,19 @@ pub(super) fn check(resource: &Resource, old: Option<&Value>, new: &Value, cause
             .filter(|(group, kind, _)| *group == resource.group && *kind == resource.kind)
             .map(|(_, _, field)| *field)
     };
+    if resource.kind == "Lease" {
+        lease(new, causes);
+    }
     for field in rows(NOT_NEGATIVE) {
         causes.not_negative(new, field);
     }
     match (resource.group, resource.kind) {
         ("", "Event") => event(new, causes),
         ("", "Node") => taints(new, causes),
+        ("policy", "PodDisruptionBudget") => budget(new, causes),
         ("", "Pod") if old.is_none() => pods::check(&new["spec"], causes),
-        ("coordination.k8s.io", "Lease") => lease(new, causes),
+        // What may not change is not checked again.
+        ("resource.k8s.io", _) if old.is_some() => {}
         ("resource.k8s.io", "ResourceClaim") => claims::check(&new["spec"], "spec", causes),
         ("resource.k8s.io", "ResourceClaimTemplate") => {
             claims::check(&new["spec"]["spec"], "spec.spec", causes);
@@ -79,6 +84,14 @@ fn taints(new: &Value, causes: &mut Causes) {
             effect if EFFECTS.contains(&effect) => {}
             other => causes.unsupported(&format!("{at}.effect"), other, &EFFECTS),
         }
+    }
+}
+
+fn budget(new: &Value, causes: &mut Causes) {
+    const POLICIES: [&str; 2] = ["AlwaysAllow", "IfHealthyBudget"];
+    let policy = at(new, "spec.unhealthyPodEvictionPolicy").as_str();
+    if let Some(other) = policy.filter(|policy| !POLICIES.contains(policy)) {
+        causes.unsupported("spec.unhealthyPodEvictionPolicy", other, &POLICIES);
     }
 }
 
