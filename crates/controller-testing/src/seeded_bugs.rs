@@ -19,10 +19,11 @@ use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use kube::Client;
 use kube::client::Body;
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tower::BoxError;
 
-use crate::fault_history::{FailedSeed, Shrink, Suite, search};
+use crate::fault_history::{FailedSeed, FaultKind, Shrink, Suite, search};
 pub use crate::surroundings::Surroundings;
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf, application/json";
@@ -82,8 +83,19 @@ pub fn found_and_shrunk(suite: &impl Suite, seed: u64, what: &str) -> FailedSeed
     failure
 }
 
+/// The failure of a suite with a bug in histories whose faults are all of one kind; its text contains `what`.
+pub fn found_by(suite: &impl Suite, kind: FaultKind, seed: u64, what: &str) -> FailedSeed {
+    let (_, Some(failure)) = search(suite, seed..seed + SEEDS, Some(kind), Shrink::Faults) else {
+        panic!("no history with faults of the kind {kind:?} shows the bug");
+    };
+    println!("{failure}");
+    assert!(!failure.faults.is_empty(), "{failure}");
+    assert!(failure.what.contains(what), "{failure}");
+    failure
+}
+
 fn shrunk(suite: &impl Suite, seed: u64, what: &str, shrink: Shrink) -> FailedSeed {
-    let (_, Some(failure)) = search(suite, seed..seed + SEEDS, shrink) else {
+    let (_, Some(failure)) = search(suite, seed..seed + SEEDS, None, shrink) else {
         panic!("no history shows the bug");
     };
     println!("{failure}");
@@ -101,6 +113,32 @@ pub fn forgets_to_retry(mut env: Surroundings) -> Surroundings {
             Ok(answer) if answer.status().is_success() => Ok(answer),
             _ if is_change => Ok(refusal(StatusCode::NOT_FOUND, "NotFound")),
             answer => answer,
+        }
+    })
+    .into();
+    env
+}
+
+/// Gives an object up at the tenth refusal of a change.
+pub fn gives_up(mut env: Surroundings) -> Surroundings {
+    const PATIENCE: usize = 10;
+    let refused: Arc<Mutex<BTreeMap<String, usize>>> = Arc::default();
+    env.http = between(env.http.client(), move |client, head, body| {
+        let refused = Arc::clone(&refused);
+        async move {
+            let (path, is_change) = (head.uri.path().to_owned(), head.method != Method::GET);
+            let answer = send(&client, head, body).await?;
+            if answer.status().is_success() || !is_change || path.contains("/leases/") {
+                return Ok(answer);
+            }
+            let times = {
+                let mut refused = refused.lock();
+                let times = refused.entry(path).or_default();
+                *times += 1;
+                *times
+            };
+            let gone = || refusal(StatusCode::NOT_FOUND, "NotFound");
+            Ok(if times < PATIENCE { answer } else { gone() })
         }
     })
     .into();
@@ -252,7 +290,7 @@ pub fn answered_late(client: Client, clock: &Clock, late: Duration, which: fn(&P
 }
 
 /// The API server's answer to a refused request, for example 404 `NotFound`.
-fn refusal(code: StatusCode, reason: &str) -> Response<Body> {
+pub fn refusal(code: StatusCode, reason: &str) -> Response<Body> {
     let status = json!({ "kind": "Status", "status": "Failure", "code": code.as_u16(), "reason": reason });
     let mut answer = Response::new(Body::from(status.to_string().into_bytes()));
     *answer.status_mut() = code;

@@ -20,6 +20,22 @@ pub enum DrawnFault {
         /// The fault that they meet.
         fault: Fault,
     },
+    /// For this time, the requests of a kind meet a fault.
+    Refused {
+        /// The kind of requests.
+        which: Which,
+        /// The fault that they meet.
+        fault: Fault,
+        /// How long they do.
+        lasts: Duration,
+    },
+    /// One replica's requests get no answer for this time. Watches that are open tell on.
+    CutOff {
+        /// Number of the replica, from 1.
+        replica: usize,
+        /// How long it is cut off.
+        lasts: Duration,
+    },
     /// The server is unreachable for this time; connections break.
     Outage(Duration),
     /// The server is unreachable for this time, and afterwards watches cannot resume: it was restarted.
@@ -71,7 +87,14 @@ impl DrawnFault {
     /// The kind that the fault is counted with.
     pub fn kind(&self) -> FaultKind {
         match self {
+            Self::Requests {
+                fault: Fault::LateEffect(_),
+                ..
+            } => FaultKind::LateEffects,
+            Self::Refused { .. } => FaultKind::Refusals,
+            Self::CutOff { .. } => FaultKind::CutOff,
             Self::Requests { which, .. } => match which {
+                Which::Gets => FaultKind::Gets,
                 Which::Writes(_) => FaultKind::Writes,
                 Which::Lists(_) => FaultKind::Lists,
                 Which::Watches(_) => FaultKind::Watches,
@@ -93,7 +116,9 @@ impl DrawnFault {
     /// The replica that the fault concerns, if any.
     pub(super) fn replica(&self) -> Option<usize> {
         match self {
-            Self::Crash { replica, .. } | Self::Stop { replica, .. } => Some(*replica),
+            Self::Crash { replica, .. } | Self::Stop { replica, .. } | Self::CutOff { replica, .. } => {
+                Some(*replica)
+            }
             _ => None,
         }
     }
@@ -106,6 +131,10 @@ impl fmt::Display for DrawnFault {
                 write!(f, "all watches end, and the next {count} {which} {fault}")
             }
             Self::Requests { which, count, fault } => write!(f, "the next {count} {which} {fault}"),
+            Self::Refused { which, fault, lasts } => write!(f, "for {lasts:?}, {which} {fault}"),
+            Self::CutOff { replica, lasts } => {
+                write!(f, "replica {replica} gets no answers for {lasts:?}")
+            }
             Self::Outage(lasts) => write!(f, "the server is out of reach for {lasts:?}"),
             Self::Restart(lasts) => write!(f, "the server is restarted, which takes {lasts:?}"),
             Self::WrongClock { seconds } if *seconds < 0 => {

@@ -23,6 +23,14 @@ pub enum FaultKind {
     Watches,
     /// Reads in protobuf are refused for good.
     Protobuf,
+    /// Reads of single objects meet a fault.
+    Gets,
+    /// Writes take effect after their sender gave up.
+    LateEffects,
+    /// Writes to a resource are refused, or fail slowly, for as long as a quota, policy or webhook is wrong.
+    Refusals,
+    /// A replica cannot reach the server, others can.
+    CutOff,
     /// Requests about the Lease meet a fault.
     Lease,
     /// The server is unreachable.
@@ -46,11 +54,15 @@ pub enum FaultKind {
 }
 
 /// Each kind, as often as it is drawn in comparison with the others.
-const WEIGHTS: [(FaultKind, usize); 14] = [
+const WEIGHTS: [(FaultKind, usize); 18] = [
     (FaultKind::Writes, 7),
     (FaultKind::Lists, 4),
     (FaultKind::Watches, 4),
     (FaultKind::Protobuf, 1),
+    (FaultKind::Gets, 4),
+    (FaultKind::LateEffects, 4),
+    (FaultKind::Refusals, 3),
+    (FaultKind::CutOff, 3),
     (FaultKind::Lease, 3),
     (FaultKind::Outage, 4),
     (FaultKind::Restart, 6),
@@ -63,24 +75,29 @@ const WEIGHTS: [(FaultKind, usize); 14] = [
     (FaultKind::WrongClock, 2),
 ];
 
+/// The kinds that can strike a controller.
+fn weights<S: Suite>() -> impl Iterator<Item = (FaultKind, usize)> {
+    let strikes = |&&(kind, _): &&(FaultKind, usize)| S::GETS || kind != FaultKind::Gets;
+    WEIGHTS.iter().filter(strikes).copied()
+}
+
 impl FaultKind {
-    /// All kinds.
-    pub fn all() -> impl Iterator<Item = Self> {
-        WEIGHTS.iter().map(|(kind, _)| *kind)
+    /// All kinds that can strike a controller.
+    pub fn all<S: Suite>() -> impl Iterator<Item = Self> {
+        weights::<S>().map(|(kind, _)| kind)
     }
 
     /// Draws a kind.
-    pub(super) fn draw(draw: &mut Draw) -> Self {
-        let often = WEIGHTS
-            .iter()
-            .flat_map(|&(kind, weight)| std::iter::repeat_n(kind, weight));
+    pub(super) fn draw<S: Suite>(draw: &mut Draw) -> Self {
+        let often = weights::<S>().flat_map(|(kind, weight)| std::iter::repeat_n(kind, weight));
         draw.pick(&often.collect::<Vec<_>>())
     }
 
     /// The kind whose turn it is: so every kind is drawn in few seeds.
-    pub(super) fn in_turn(seed: u64) -> Self {
-        let turn = seed % WEIGHTS.len() as u64;
-        WEIGHTS[usize::try_from(turn).unwrap_or(0)].0
+    pub(super) fn in_turn<S: Suite>(seed: u64) -> Self {
+        let kinds: Vec<Self> = Self::all::<S>().collect();
+        let turn = seed % kinds.len() as u64;
+        kinds[usize::try_from(turn).unwrap_or(0)]
     }
 
     /// Draws a fault of this kind.
@@ -90,6 +107,29 @@ impl FaultKind {
             Self::Writes => some(draw, S::WRITES, Which::Writes),
             Self::Lists => some(draw, S::READS, Which::Lists),
             Self::Watches => some(draw, S::READS, Which::Watches),
+            Self::Gets => DrawnFault::Requests {
+                which: Which::Gets,
+                count: draw.number(1..8),
+                fault: if draw.chance(30) {
+                    Fault::status(403, "Forbidden")
+                } else {
+                    any_fault(draw)
+                },
+            },
+            Self::LateEffects => DrawnFault::Requests {
+                which: Which::Writes(draw.pick(S::WRITES)),
+                count: draw.number(1..4),
+                fault: Fault::LateEffect(draw.time(seconds(1, 60))),
+            },
+            Self::Refusals => DrawnFault::Refused {
+                which: Which::Writes(draw.pick(S::WRITES)),
+                fault: draw.pick(&refusals()),
+                lasts: draw.time(seconds(20, 120)),
+            },
+            Self::CutOff => DrawnFault::CutOff {
+                replica: draw.number(1..replicas + 1),
+                lasts: draw.time(seconds(1, 60)),
+            },
             Self::Lease => requests(draw, Which::Lease),
             // Lasts, as behind a new proxy.
             Self::Protobuf => DrawnFault::Requests {

@@ -67,6 +67,8 @@ pub trait Suite: Clone + Send + Sync + 'static {
     const READS: &'static [&'static Resource];
     /// The resources that the controller writes.
     const WRITES: &'static [&'static Resource];
+    /// True if the controller reads single objects past its cache.
+    const GETS: bool;
     /// Time in which steps are taken and faults happen.
     const LENGTH: Duration = Duration::from_mins(2);
     /// Time after the last fault by which everything must have settled.

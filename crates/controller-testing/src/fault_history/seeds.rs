@@ -9,6 +9,7 @@ use std::thread;
 use parking_lot::Mutex;
 
 use super::failure::FailedSeed;
+use super::kind::FaultKind;
 use super::run::{Run, Violation, run};
 use super::shrink::{minimal, shortest};
 use super::strikes::Strikes;
@@ -73,9 +74,14 @@ fn parse(text: &str) -> Option<Range<u64>> {
     }
 }
 
-/// Runs the histories of `seeds` on all processors, and shrinks that of the lowest failing seed. Returns also how often
-/// faults struck.
-pub fn search<S: Suite>(suite: &S, seeds: Range<u64>, shrink: Shrink) -> (Strikes, Option<FailedSeed>) {
+/// Runs the histories of `seeds` on all processors, with faults of all kinds or of one `only`, and shrinks that of the
+/// lowest failing seed. Returns also how often faults struck.
+pub fn search<S: Suite>(
+    suite: &S,
+    seeds: Range<u64>,
+    only: Option<FaultKind>,
+    shrink: Shrink,
+) -> (Strikes, Option<FailedSeed>) {
     let strikes = Mutex::new(Strikes::default());
     let next = AtomicU64::new(seeds.start);
     let lowest: Mutex<Option<(u64, Flaw)>> = Mutex::default();
@@ -85,7 +91,7 @@ pub fn search<S: Suite>(suite: &S, seeds: Range<u64>, shrink: Shrink) -> (Strike
         if seed >= seeds.end || !is_lower(&lowest.lock()) {
             return;
         }
-        let (history, run, flaw) = drawn(suite, seed);
+        let (history, run, flaw) = drawn(suite, seed, only);
         strikes.lock().add(&history, &run);
         if let Some(flaw) = flaw {
             let mut lowest = lowest.lock();
@@ -101,18 +107,18 @@ pub fn search<S: Suite>(suite: &S, seeds: Range<u64>, shrink: Shrink) -> (Strike
         }
     });
     let failure = lowest.into_inner().map(|(seed, first)| {
-        let (history, ..) = drawn(suite, seed);
+        let (history, ..) = drawn(suite, seed, only);
         shrunk(suite, history, &first, shrink)
     });
     (strikes.into_inner(), failure)
 }
 
 /// Draws and judges the history of a seed, whose faults are drawn again as long as none strikes.
-fn drawn<S: Suite>(suite: &S, seed: u64) -> (History<S::Action>, Run, Option<Flaw>) {
+fn drawn<S: Suite>(suite: &S, seed: u64, only: Option<FaultKind>) -> (History<S::Action>, Run, Option<Flaw>) {
     let steps = History::drawn_steps(suite, seed);
     let expected = run(suite, &steps).outcome;
     let judged = |attempt| {
-        let history = steps.with_drawn_faults::<S>(attempt);
+        let history = steps.with_drawn_faults::<S>(attempt, only);
         let run = run(suite, &history);
         let flaw = flaw_of(&run, &expected);
         (history, run, flaw)
@@ -126,7 +132,7 @@ fn drawn<S: Suite>(suite: &S, seed: u64) -> (History<S::Action>, Run, Option<Fla
 
 /// Runs one seed and reports on it in full.
 pub fn report<S: Suite>(suite: &S, seed: u64) -> SeedsReport {
-    let (history, run, flaw) = drawn(suite, seed);
+    let (history, run, flaw) = drawn(suite, seed, None);
     let mut strikes = Strikes::default();
     strikes.add(&history, &run);
     SeedsReport {

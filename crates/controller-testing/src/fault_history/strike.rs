@@ -24,18 +24,32 @@ impl<S: Suite> Stage<'_, S> {
                 count,
                 ref fault,
             } => {
-                let (concerning, noted) = (fault.clone(), Arc::clone(&self.noted));
-                let meets = move |request: &RecordedRequest| {
-                    let meets = which.matches(request) && concerns(&concerning, request);
-                    meets && {
-                        noted.lock().struck.insert(number);
-                        true
-                    }
-                };
-                self.server.fail_next(count, meets, fault.clone());
+                let concerning = fault.clone();
+                self.fail(number, count, fault, move |request| {
+                    which.matches(request) && concerns(&concerning, request)
+                });
                 if which.ends_watches() {
                     self.server.close_watches();
                 }
+            }
+            DrawnFault::Refused {
+                which,
+                ref fault,
+                lasts,
+            } => {
+                let until = self.server.elapsed() + lasts;
+                let meets =
+                    move |request: &RecordedRequest| request.arrived < until && which.matches(request);
+                self.fail(number, usize::MAX, fault, meets);
+            }
+            DrawnFault::CutOff { replica, lasts } => {
+                let until = self.server.elapsed() + lasts;
+                let agent = format!("{}/replica-{replica}.", S::NAME);
+                let meets = move |request: &RecordedRequest| {
+                    request.arrived < until && request.user_agent.starts_with(&agent)
+                };
+                let fault = Fault::NoAnswer { takes_effect: false };
+                self.fail(number, usize::MAX, &fault, meets);
             }
             DrawnFault::Outage(lasts) => {
                 self.suspect(number);
@@ -94,6 +108,24 @@ impl<S: Suite> Stage<'_, S> {
                 }
             }
         }
+    }
+
+    /// Has the next `count` requests that `meets` selects meet a fault, and notes that it struck.
+    fn fail(
+        &self,
+        number: usize,
+        count: usize,
+        fault: &Fault,
+        meets: impl Fn(&RecordedRequest) -> bool + Send + Sync + 'static,
+    ) {
+        let noted = Arc::clone(&self.noted);
+        let strikes = move |request: &RecordedRequest| {
+            meets(request) && {
+                noted.lock().struck.insert(number);
+                true
+            }
+        };
+        self.server.fail_next(count, strikes, fault.clone());
     }
 
     fn struck(&self, fault: usize) {

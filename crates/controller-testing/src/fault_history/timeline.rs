@@ -56,13 +56,20 @@ impl<A: Clone> History<A> {
         }
     }
 
-    /// The same steps with faults: draw number `attempt` of the seed. Steps and faults are drawn independently of each
-    /// other.
-    pub(super) fn with_drawn_faults<S: Suite<Action = A>>(&self, attempt: u64) -> Self {
+    /// The same steps with faults, of one kind `only` if there is one: draw number `attempt` of the seed. Steps and
+    /// faults are drawn independently of each other.
+    pub(super) fn with_drawn_faults<S: Suite<Action = A>>(
+        &self,
+        attempt: u64,
+        only: Option<FaultKind>,
+    ) -> Self {
         let mut draw = Draw::new(self.seed, 1 + attempt);
         let replicas = draw.number(1..3);
-        let mut kinds = vec![FaultKind::in_turn(self.seed)];
-        kinds.extend((1..draw.number(1..MOST_FAULTS + 1)).map(|_| FaultKind::draw(&mut draw)));
+        let mut kinds = vec![FaultKind::in_turn::<S>(self.seed)];
+        kinds.extend((1..draw.number(1..MOST_FAULTS + 1)).map(|_| FaultKind::draw::<S>(&mut draw)));
+        if let Some(only) = only {
+            kinds.fill(only);
+        }
         let mut faults: Vec<_> = kinds
             .into_iter()
             .map(|kind| At {

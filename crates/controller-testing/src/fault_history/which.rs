@@ -16,6 +16,8 @@ pub enum Which {
     Watches(&'static Resource),
     /// Reads that ask for protobuf; open watches end, so that new ones come.
     InProtobuf,
+    /// Reads of single objects, but for the Lease.
+    Gets,
     /// Reads and writes of the Lease.
     Lease,
 }
@@ -36,6 +38,7 @@ impl Which {
                 request.verb == RequestVerb::Watch && !request.lists() && is_of(resource)
             }
             Self::InProtobuf => request.accept.contains("protobuf"),
+            Self::Gets => request.verb == RequestVerb::Get && request.resource != "leases",
             Self::Lease => request.verb != RequestVerb::Watch && request.resource == "leases",
         }
     }
@@ -62,6 +65,7 @@ impl fmt::Display for Which {
             Self::Lists(resource) => write!(f, "lists of {}", resource.plural),
             Self::Watches(resource) => write!(f, "watches of {}", resource.plural),
             Self::InProtobuf => f.write_str("reads in protobuf"),
+            Self::Gets => f.write_str("reads of single objects"),
             Self::Lease => f.write_str("requests about the lease"),
         }
     }

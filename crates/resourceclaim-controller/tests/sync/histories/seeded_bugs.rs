@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use controller_core::cache::SourceEvent;
 use controller_core::config::Encoding;
+use controller_testing::fault_history::FaultKind;
+use controller_testing::history::Histories;
 use controller_testing::objects::{each, name};
 use controller_testing::seeded_bugs::{
-    HttpAnswer, Retell, Surroundings, between, forgets_the_version, forgets_to_retry, leads_always, refused,
-    retold, send, sent,
+    HttpAnswer, Retell, Surroundings, between, forgets_the_version, forgets_to_retry, found_by, leads_always,
+    refusal, refused, retold, send, sent,
 };
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
@@ -26,7 +28,7 @@ const SUFFIX: usize = 5;
 
 controller_testing::seeded_bugs! { Claims;
     // A claim gets another name each time it is made, as upstream.
-    random_names_are_found: found_with_faults(renaming, 36, "already");
+    random_names_are_found: found_with_faults(renaming, 53, "has several claims");
     // Only new claims are recorded, and the earlier records are lost: upstream v1.36.3.
     a_status_of_new_claims_alone_is_found: found(|env| sent(env, records_what_is_new), 4, "it forgets that");
     // A claim is given back whatever has happened to it since it was judged.
@@ -46,6 +48,19 @@ controller_testing::seeded_bugs! { Claims;
         found(|env| retold::<PodWire>(env, takes_the_filter_for_a_deletion), 0, "loses its reservation");
 }
 
+#[test]
+fn random_names_are_found_by_late_effects() {
+    let renaming = Histories::<Claims>::with(renaming);
+    found_by(&renaming, FaultKind::LateEffects, 3, "has several claims");
+}
+
+/// Every read of a pod that fails counts as its absence.
+#[test]
+fn a_failed_read_that_counts_as_absence_is_found_by_failed_reads() {
+    let hasty = Histories::<Claims>::with(|env| sent(env, takes_a_failed_read_for_absence));
+    found_by(&hasty, FaultKind::Gets, 0, "loses its reservation");
+}
+
 /// Every pod that disappears seems to have had an entry: such a pod counts as deleted.
 fn takes_the_filter_for_a_deletion() -> Retell<ClaimantView> {
     let mut known = BTreeMap::new();
@@ -61,6 +76,15 @@ fn takes_the_filter_for_a_deletion() -> Retell<ClaimantView> {
         }
         _ => {}
     })
+}
+
+async fn takes_a_failed_read_for_absence(client: Client, head: Parts, body: Vec<u8>) -> HttpAnswer {
+    let is_read = head.method == Method::GET && head.uri.path().contains("/pods/");
+    match send(&client, head, body).await {
+        Ok(answer) if answer.status().is_success() || !is_read => Ok(answer),
+        _ if is_read => Ok(refusal(StatusCode::NOT_FOUND, "NotFound")),
+        failed => failed,
+    }
 }
 
 fn parsed(body: &[u8]) -> Value {

@@ -51,6 +51,7 @@ impl Scene for Jobs {
 
     const READS: &'static [&'static Resource] = &[&JOBS];
     const WRITES: &'static [&'static Resource] = &[&JOBS];
+    const GETS: bool = false;
     const PROMPTLY: i64 = 400;
 
     fn steps(draw: &mut Draw) -> Vec<At<Scripted<Self>>> {

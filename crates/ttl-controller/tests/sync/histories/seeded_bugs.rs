@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use controller_runtime::driver;
 use controller_runtime::leader::Leadership;
+use controller_testing::fault_history::FaultKind;
 use controller_testing::history::Histories;
-use controller_testing::seeded_bugs::{forgets_to_retry, found_and_shrunk, hoarding};
+use controller_testing::seeded_bugs::{forgets_to_retry, found_and_shrunk, found_by, gives_up, hoarding};
 use futures::FutureExt;
 use ttl_controller::TtlController;
 use ttl_controller::view::NodeWire;
@@ -19,15 +20,29 @@ controller_testing::seeded_bugs! { Nodes;
 }
 
 /// Once leader, always leader: after the lease is lost, the replica writes on, by what it believes.
-#[test]
-fn a_write_on_stale_state_after_a_lost_lease_is_found() {
-    let deaf = Histories::<Nodes>::of(Arc::new(|config, mut env| {
+fn deaf() -> Histories<Nodes> {
+    Histories::of(Arc::new(|config, mut env| {
         async move {
             env.leadership.lead().await;
             env.leadership = Leadership::always();
             driver::run::<TtlController>(config, env).await
         }
         .boxed()
-    }));
-    found_and_shrunk(&deaf, 1, "writes while the lease is held by");
+    }))
+}
+
+#[test]
+fn a_write_on_stale_state_after_a_lost_lease_is_found() {
+    found_and_shrunk(&deaf(), 1, "writes while the lease is held by");
+}
+
+#[test]
+fn a_replica_that_leads_on_is_found_by_its_cut_off() {
+    found_by(&deaf(), FaultKind::CutOff, 0, "writes while the lease is held by");
+}
+
+#[test]
+fn a_node_that_is_given_up_is_found_by_refusals_that_last() {
+    let gives_up = Histories::<Nodes>::with(gives_up);
+    found_by(&gives_up, FaultKind::Refusals, 0, "after the last fault node-");
 }

@@ -66,6 +66,7 @@ impl Scene for Nodes {
 
     const READS: &'static [&'static Resource] = &[&NODES];
     const WRITES: &'static [&'static Resource] = &[&NODES];
+    const GETS: bool = false;
 
     fn steps(draw: &mut Draw) -> Vec<At<Scripted<Self>>> {
         let mut size = draw.number(SIZES);
