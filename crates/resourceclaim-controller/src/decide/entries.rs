@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use controller_core::meta::{ObjectKey, Uid};
 
+use super::reserve::is_reserved_for;
 use super::{Claimant, Gates, Group, Known, Names, Reservation, base_name, claim_name, reservation, shares};
 use crate::view::{
     ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Entry, TemplateView, beside,
@@ -150,10 +151,6 @@ pub fn answer(
         Recorded::NotYet => return make(claimant, entry, None, known, gates),
         Recorded::Made(name) => name,
     };
-    // The kubelet goes by the recorded name: another one would be a claim that the pod does not run with.
-    if claimant.view.node.is_some() {
-        return EntryVerdict::Keep(name);
-    }
     let cached;
     let found = match seen {
         LiveClaim::Found(found) => found,
@@ -164,6 +161,10 @@ pub fn answer(
     };
     match (found, seen) {
         (Some(claim), _) if is_for(claimant, claim) => EntryVerdict::Keep(name),
+        // The kubelet goes by the recorded name: another one would be a claim that the pod does not run with.
+        _ if claimant.view.node.is_some() && made_after(claimant, entry, &name, known).is_none() => {
+            EntryVerdict::Keep(name)
+        }
         // A cache that lags must not lead to a second claim.
         (_, LiveClaim::Unasked) => EntryVerdict::Ask(name),
         (_, LiveClaim::Found(_)) => make(claimant, entry, Some(&name), known, gates),
@@ -225,7 +226,8 @@ fn made_for(
 }
 
 /// The last claim made for the entry after the recorded one, which was gone then. Valid only if the record is known to
-/// be the latest: else the claim in the cache may have been recorded and deleted since.
+/// be the latest: else the claim in the cache may have been recorded and deleted since. A pod on a node must have the
+/// claim reserved: it runs with that one, and the record is a write that came late.
 pub fn made_after(
     claimant: &Claimant<'_>,
     entry: &Entry,
@@ -235,7 +237,8 @@ pub fn made_after(
     let view = claimant.view;
     let names = Names::of(&view.key.name, &view.uid, &entry.name);
     let claims = known.made_for(view, &entry.name);
-    let stays = claims.iter().filter(|claim| claim.deleting.is_none());
+    let runs_with = |claim: &ClaimView| view.node.is_none() || is_reserved_for(view, claim);
+    let stays = { claims.iter() }.filter(|claim| claim.deleting.is_none() && runs_with(claim));
     let after = stays.filter_map(|claim| Some((names.number(&claim.key.name)?, &claim.key.name)));
     let (number, name) = after.max()?;
     (number > names.number(recorded)?).then(|| Arc::clone(name))

@@ -58,7 +58,7 @@ pub fn reservation(claimant: &Claimant<'_>, entry: &Entry, claim: &ClaimView) ->
 }
 
 /// True if `claim` is reserved for the pod, or for its group; the pod knows only the group's name.
-fn is_reserved_for(pod: &ClaimantView, claim: &ClaimView) -> bool {
+pub(super) fn is_reserved_for(pod: &ClaimantView, claim: &ClaimView) -> bool {
     claim.reserved.iter().any(|consumer| {
         let of_group = consumer.kind == ConsumerKind::PodGroup && pod.group.as_ref() == Some(&consumer.name);
         consumer.uid == pod.uid || of_group

@@ -11,9 +11,9 @@ use resourceclaim_controller::view::{ClaimView, ClaimantView, Entry, TemplateVie
 use rstest::rstest;
 
 use crate::support::{
-    GPU, World, alone, claim, create_of, creates, deleting, key, made, made_for_group, on_node, over,
-    owned_by, pod, pod_recording, pod_with, recording, status, template, templated, terminating, unknown,
-    users,
+    GPU, World, a_pod, alone, claim, create_of, creates, deleting, key, made, made_for_group, on_node, over,
+    owned_by, pod, pod_recording, pod_with, recording, reserved, status, template, templated, terminating,
+    unknown, users,
 };
 
 // ---- RC-1
@@ -203,6 +203,33 @@ fn a_record_of_a_pod_on_a_node_is_kept(#[case] world: World) {
     // One without a record gets its claim.
     let unrecorded = on_node(crate::support::pod());
     assert!(!matches!(world.answer(&unrecorded), EntryVerdict::Keep(_)));
+}
+
+/// The pod runs with the claim that it has reserved: a record of the one before is a write that came late.
+#[test]
+fn a_late_record_of_a_pod_on_a_node_is_corrected() {
+    let pod = on_node(pod_recording(GPU[0]));
+    let entry = &pod.entries[0];
+    let after = |claims: Vec<ClaimView>| {
+        let world = World::of(claims);
+        let after = made_after(&alone(&pod), entry, GPU[0], &world);
+        (world.answer(&pod), after.as_deref().map(str::to_owned))
+    };
+    let runs_with = reserved(made(GPU[1], "gpu"), &[a_pod("pod")]);
+    let (ask, keep) = (
+        EntryVerdict::Ask(GPU[0].into()),
+        EntryVerdict::Keep(GPU[0].into()),
+    );
+    assert_eq!(after(vec![runs_with.clone()]), (ask, Some(GPU[1].to_owned())));
+    assert_eq!(
+        after(vec![made(GPU[2], "gpu"), runs_with.clone()]).1.as_deref(),
+        Some(GPU[1])
+    );
+    assert_eq!(after(vec![made(GPU[1], "gpu")]), (keep.clone(), None));
+    assert_eq!(after(vec![terminating(runs_with.clone())]), (keep.clone(), None));
+    assert_eq!(after(vec![made(GPU[0], "gpu"), runs_with]).0, keep);
+    let others = reserved(made(GPU[1], "gpu"), &[a_pod("other")]);
+    assert_eq!(after(vec![others]), (keep, None));
 }
 
 #[rstest]

@@ -154,6 +154,32 @@ async fn what_is_recorded_of_a_pod_on_a_node_stays() {
     assert_eq!(world.claims_of("p"), before);
 }
 
+/// It came after the pod had got another claim, with which the scheduler bound it.
+#[tokio::test(start_paused = true)]
+async fn a_late_record_of_a_pod_on_a_node_is_corrected() {
+    let world = World::with_template();
+    let _controller = world.start();
+    let records =
+        |request: &RecordedRequest| request.verb == RequestVerb::Patch && request.resource == "pods";
+    world
+        .server
+        .fail_next(1, records, Fault::LateEffect(Duration::from_secs(50)));
+    world.pod_of("p", &[made("gpu", "t")]);
+    world.pass(5).await;
+    let first = world.claim_of("p");
+    world.delete_claim(&first);
+    world.settle().await;
+    let second = world.claim_of("p");
+    assert_ne!(first, second);
+    world.allocate(&second, &["p"]);
+    world.bind("p");
+    world.pass(20).await;
+    let mark = world.server.mark();
+    world.pass(7200).await;
+    assert_eq!(world.claim_of("p"), second);
+    assert_eq!(world.calls_since(mark), ["get pods 200", "patch pods/status 200"]);
+}
+
 /// More than are looked for in one pass.
 #[tokio::test(start_paused = true)]
 async fn all_claims_of_a_large_pod_that_are_deleted_by_hand_come_back() {
