@@ -52,6 +52,15 @@ pub fn requests_of(control_plane: &ControlPlane, controller: &str) -> Vec<Asked>
     by_it.map(Arc::as_ref).map(Asked::from).collect()
 }
 
+/// How many of these requests wrote to a tenant's objects in a span of time: those that kept another tenant waiting.
+pub fn writes_to(requests: &[Asked], namespace: &str, (from, to): (Timestamp, Timestamp)) -> usize {
+    let to_it = requests.iter().filter(|asked| asked.namespace == namespace);
+    let writes = to_it.filter(|asked| is_work(&asked.verb, &asked.resource));
+    writes
+        .filter(|asked| from <= asked.answered && asked.answered < to)
+        .count()
+}
+
 impl Asked {
     /// True for this verb on this resource.
     pub fn is(&self, verb: &str, resource: &str) -> bool {

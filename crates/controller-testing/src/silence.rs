@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use controller_runtime::clock::Clock;
+use jiff::SignedDuration;
 use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
 use kube::Api;
 use kube::api::{ApiResource, PostParams};
@@ -16,8 +17,8 @@ use crate::cluster::Cluster;
 use crate::real::{api, resource};
 use crate::replica::soon;
 
-/// Time in seconds that the API server waits for such a webhook.
-const WAITS: u32 = 10;
+/// How long the API server waits for such a webhook. Whoever waits for one that does may wait as long.
+pub const HELD: SignedDuration = SignedDuration::from_secs(10);
 /// Interval of the trials that show that the API server knows the webhook.
 const TRY_EVERY: Duration = Duration::from_millis(100);
 
@@ -84,7 +85,7 @@ impl Cluster {
         let configuration = json!({
             "metadata": {"name": namespace},
             "webhooks": [{
-                "name": "hangs.example.com", "clientConfig": {"url": silence.url()}, "timeoutSeconds": WAITS,
+                "name": "hangs.example.com", "clientConfig": {"url": silence.url()}, "timeoutSeconds": HELD.as_secs(),
                 "admissionReviewVersions": ["v1"], "sideEffects": "None",
                 "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
                 // Nobody else creates ConfigMaps here, so one shows that the API server knows the webhook.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use controller_runtime::clock::Clock;
+use controller_testing::audit::writes_to;
 use controller_testing::cluster::{now, shipped_or_debug};
 use controller_testing::objects::owner;
 use controller_testing::silence::Silence;
@@ -111,6 +112,7 @@ fn flap(cluster: &Cluster, name: &'static str) -> JoinSet<()> {
 async fn live_budgets_over_a_flapping_pod_put_off_no_other_decrease() {
     const OTHERS: usize = 8;
     const EVERY: Duration = Duration::from_secs(3);
+    /// Of a binary as it ships: a debug build has a core to itself too seldom.
     const AT_MOST: SignedDuration = SignedDuration::from_secs(2);
     let budgets = shipped_or_debug(BUILT, 2_000, 500);
     let cluster = Cluster::new().await;
@@ -133,7 +135,7 @@ async fn live_budgets_over_a_flapping_pod_put_off_no_other_decrease() {
 
     let _flapping = flap(&cluster, "flapping");
     let clock = Clock::system();
-    let mut waits = Vec::new();
+    let mut spans = Vec::new();
     for other in &others {
         clock.sleep(EVERY).await;
         let begun = now();
@@ -143,13 +145,24 @@ async fn live_budgets_over_a_flapping_pod_put_off_no_other_decrease() {
             requests.find(|asked| writes_a_status(asked) && asked.name == *other && asked.answered >= begun)
         };
         let decreased = eventually(WITHIN, "the other tenant's budget is decreased", decreased).await;
-        waits.push(decreased.unwrap().answered.duration_since(begun));
+        spans.push((begun, decreased.unwrap().answered));
         cluster.until(other, numbers(0, 0, 0, 1)).await;
-        println!("{:?}", waits.last());
     }
+    let requests = cluster.requests();
+    let ahead = spans.iter().map(|span| writes_to(&requests, TENANT, *span));
+    let ahead: Vec<usize> = ahead.collect();
+    let waits = spans.iter().map(|(from, to)| to.duration_since(*from));
+    let waits: Vec<SignedDuration> = waits.collect();
     let longest = waits.iter().max().unwrap();
-    println!("{budgets} budgets over a flapping pod: others decreased within {longest:#}: {waits:?}");
-    assert!(*longest <= AT_MOST, "{longest:#}");
+    println!(
+        "{budgets} budgets over a flapping pod: others decreased after {ahead:?} of its writes, {waits:?}"
+    );
+    // In the order of the queue nearly all would go ahead.
+    assert!(ahead.iter().all(|writes| *writes <= budgets / 2), "{ahead:?}");
+    assert!(
+        *longest <= shipped_or_debug(BUILT, AT_MOST, SignedDuration::MAX),
+        "{longest:#}"
+    );
     assert_eq!(replica.stop().await, Some(0));
 }
 

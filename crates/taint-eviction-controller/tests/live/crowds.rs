@@ -1,6 +1,6 @@
 //! What one tenant makes in masses, or has hang, keeps no other one waiting.
 
-use jiff::SignedDuration;
+use controller_testing::silence;
 
 use crate::support::{Cluster, For, NAMESPACE, SOON, assert_prompt};
 
@@ -8,7 +8,6 @@ const TENANT: &str = "tenant";
 /// Twice as many as may be evicted at a time.
 const HELD: usize = 200;
 const OTHERS: usize = 10;
-const AT_MOST: SignedDuration = SignedDuration::from_secs(2);
 
 /// A webhook holds each delete of a pod of one tenant for ten seconds, and fails.
 #[tokio::test(flavor = "multi_thread")]
@@ -28,7 +27,7 @@ async fn live_pods_behind_a_webhook_that_hangs_keep_no_other_pod_waiting() {
     let deletes = cluster.deleted_at(OTHERS).await;
     let lags = deletes.lags("p", cluster.tainted_at("other").await);
     println!("{} connections; others after {lags:?}", webhook.connections());
-    assert_prompt(&lags, AT_MOST);
+    assert_prompt(&lags, silence::HELD / 2);
     // What hangs may take as long as a drain.
     drop(webhook);
     assert_eq!(replica.stop().await, Some(0));
