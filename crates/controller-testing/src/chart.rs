@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use embedded_apiserver::{Server, User};
-use local_control_plane::ControlPlane;
+use local_control_plane::{ControlPlane, Leased, Options};
 use serde_json::{Value, json};
 
 use crate::permissions::{GrantedPermission, until_in_force};
@@ -56,17 +56,21 @@ impl Chart {
         self.controller
     }
 
-    /// Creates the account, roles, bindings and the policies that limit the account's writes; no controller needs what
-    /// these refuse. Returns the kubeconfig with a token of the account, once all of it is in force.
-    pub async fn install(self, control_plane: &ControlPlane) -> PathBuf {
-        let objects = self.objects();
-        for object in objects.into_iter().filter(gives_permissions) {
-            create(control_plane, object).await;
-        }
-        policies::create(control_plane, self.rendered_as(POLICIES).objects()).await;
-        let kubeconfig = self.installed(control_plane).await;
-        until_limited(control_plane, &user(self.controller)).await;
-        kubeconfig
+    /// A control plane with the account, roles, bindings and the policies that limit the account's writes, all of it in
+    /// force; no controller needs what these refuse.
+    pub(crate) async fn lease(self, options: Options) -> Leased {
+        let prepared = format!("{} {}", self.controller, self.golden);
+        let create = async |control_plane: &ControlPlane| {
+            let objects = self.objects();
+            for object in objects.into_iter().filter(gives_permissions) {
+                create(control_plane, object).await;
+            }
+            policies::create(control_plane, self.rendered_as(POLICIES).objects()).await;
+        };
+        let control_plane = Leased::take(options, &prepared, create).await.unwrap();
+        until_in_force(&control_plane, self.controller, &self.permissions(), true).await;
+        until_limited(&control_plane, &user(self.controller)).await;
+        control_plane
     }
 
     /// Creates the roles and bindings that `helm test` adds for a while.
@@ -76,12 +80,6 @@ impl Chart {
         for object in objects.into_iter().filter(gives_permissions) {
             create(control_plane, object).await;
         }
-    }
-
-    /// Like [`Self::install`] for a chart that is already installed.
-    pub async fn installed(self, control_plane: &ControlPlane) -> PathBuf {
-        until_in_force(control_plane, self.controller, &self.permissions(), true).await;
-        self.token(control_plane).await
     }
 
     /// A user of the embedded server with the permissions in the whole cluster. From now on the server refuses, for

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::Api;
 use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
-use local_control_plane::{AuditLevel, ControlPlane, Options, Process, client, eventually};
+use local_control_plane::{AuditLevel, Leased, Options, Process, client, eventually};
 use serde_json::{Value, json};
 
 use crate::account::NAMESPACE;
@@ -58,9 +58,10 @@ macro_rules! cluster {
     };
 }
 
-/// A control plane with an account that has the permissions of the chart.
+/// A control plane with an account that has the permissions of the chart. The next test of the process may have it
+/// next: processes and tasks that use it end before.
 pub struct Cluster {
-    pub control_plane: ControlPlane,
+    pub control_plane: Leased,
     pub kubeconfig: PathBuf,
     pub(crate) chart: Chart,
     pub(crate) binary: PathBuf,
@@ -74,8 +75,8 @@ impl Cluster {
 
     /// [`Self::new`] with other options.
     pub async fn with(options: Options, chart: Chart, built: &str) -> Self {
-        let control_plane = ControlPlane::start(options).await.unwrap();
-        let kubeconfig = chart.install(&control_plane).await;
+        let control_plane = chart.lease(options).await;
+        let kubeconfig = chart.token(&control_plane).await;
         Self {
             control_plane,
             kubeconfig,

@@ -5,6 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use k8s_openapi::jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
 
@@ -19,6 +20,9 @@ pub(super) struct AuditLog {
 #[derive(Default)]
 struct Seen {
     bytes: u64,
+    lines: usize,
+    /// Requests that were received before are left out.
+    since: String,
     events: Vec<Arc<Value>>,
 }
 
@@ -35,6 +39,14 @@ impl AuditLog {
         &self.path
     }
 
+    /// Leaves out the requests that were received before now, also where they are answered later.
+    #[allow(clippy::disallowed_methods, reason = "the log has the time of the machine")]
+    pub(super) fn begin(&self) {
+        let mut seen = self.seen.lock();
+        seen.since = format!("{:.6}", Timestamp::now());
+        seen.events.clear();
+    }
+
     /// All events so far; a line that is still being written is left out.
     pub(super) fn events(&self) -> Result<Vec<Arc<Value>>, Error> {
         let mut seen = self.seen.lock();
@@ -47,18 +59,19 @@ impl AuditLog {
             .iter()
             .rposition(|byte| *byte == b'\n')
             .map_or(0, |end| end + 1);
-        let first = seen.events.len() + 1;
-        let events = new[..complete]
-            .split_inclusive(|byte| *byte == b'\n')
-            .zip(first..)
-            .map(|(event, line)| {
-                let event = serde_json::from_slice(event);
-                event
-                    .map(Arc::new)
-                    .map_err(|source| Error::AuditLog { line, source })
-            })
-            .collect::<Result<Vec<_>, _>>()?;
+        let mut events = Vec::new();
+        let mut line = seen.lines;
+        for event in new[..complete].split_inclusive(|byte| *byte == b'\n') {
+            line += 1;
+            let event: Value =
+                serde_json::from_slice(event).map_err(|source| Error::AuditLog { line, source })?;
+            let received = event["requestReceivedTimestamp"].as_str();
+            if received.unwrap_or_default() >= &*seen.since {
+                events.push(Arc::new(event));
+            }
+        }
         seen.bytes += u64::try_from(complete).unwrap_or_default();
+        seen.lines = line;
         seen.events.extend(events);
         Ok(seen.events.clone())
     }
@@ -97,5 +110,20 @@ mod tests {
         file.write_all(b"no event\n").unwrap();
         let error = log.events().unwrap_err();
         assert_eq!(error.to_string(), "decode line 4 of the audit log");
+    }
+
+    #[test]
+    fn requests_from_before_the_beginning_are_left_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = AuditLog::new(dir.path().join("audit.log"));
+        let mut file = File::create(log.path()).unwrap();
+        let mut events_with = |received: &str| {
+            writeln!(file, "{{\"requestReceivedTimestamp\":\"{received}\"}}").unwrap();
+            log.events().unwrap().len()
+        };
+        assert_eq!(events_with("2026-01-01T00:00:00.000000Z"), 1);
+        log.begin();
+        assert_eq!(events_with("2026-01-01T00:00:00.000000Z"), 0);
+        assert_eq!(events_with("9026-01-01T00:00:00.000000Z"), 1);
     }
 }

@@ -153,7 +153,7 @@ impl ControlPlane {
         match accounts.create(&PostParams::default(), &account).await {
             Ok(_) => {}
             Err(kube::Error::Api(status)) if status.is_already_exists() => {}
-            Err(source) => return Err(request("create a service account", source)),
+            Err(source) => return Err(Error::request("create a service account", source)),
         }
         let asked = TokenRequest {
             spec: Some(TokenRequestSpec {
@@ -166,7 +166,7 @@ impl ControlPlane {
         let granted = accounts
             .create_token_request(name, &PostParams::default(), &asked)
             .await
-            .map_err(|source| request("request a service account token", source))?;
+            .map_err(|source| Error::request("request a service account token", source))?;
         let token = granted.status.and_then(|status| status.token).unwrap_or_default();
         self.kubeconfig_for(&token)
     }
@@ -227,6 +227,19 @@ impl ControlPlane {
     /// one. A line that is still being written is left out.
     pub fn audit_events(&self) -> Result<Vec<Arc<Value>>, Error> {
         self.audit.as_ref().ok_or(Error::NoAudit)?.events()
+    }
+
+    /// Replaces the client: its connections end with the runtime of their test.
+    pub(super) async fn renew_client(&mut self) -> Result<(), Error> {
+        self.client = credentials::client(&self.admin).await?;
+        Ok(())
+    }
+
+    /// Leaves earlier requests out of [`Self::audit_events`].
+    pub(super) fn begin_audit(&self) {
+        if let Some(audit) = &self.audit {
+            audit.begin();
+        }
     }
 
     pub(super) fn etcd_socket(&self) -> PathBuf {
@@ -299,6 +312,8 @@ fn api_server_args(
         let policy = scratch.write("audit-policy.yaml", &policy.to_string())?;
         args.push(format!("--audit-policy-file={}", policy.display()));
         args.push(format!("--audit-log-path={}", audit.path().display()));
+        // In megabytes: by default another file begins after 100.
+        args.push("--audit-log-maxsize=8192".to_owned());
     }
     args.extend(options.api_server_args.iter().cloned());
     Ok(args)
@@ -345,11 +360,6 @@ fn free_port() -> Result<u16, Error> {
         .map(|_| rand::rng().random_range(PORTS))
         .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
         .ok_or(Error::NoFreePort)
-}
-
-fn request(doing: &'static str, source: kube::Error) -> Error {
-    let source = Box::new(source);
-    Error::Request { doing, source }
 }
 
 /// The file in `--cert-dir` to which kube-apiserver writes its certificate, followed by its issuer's.

@@ -103,10 +103,7 @@ pub(super) async fn client_as(kubeconfig: &Path, user_agent: Option<HeaderValue>
     config.default_retry = false;
     config.proxy_url = None;
     config.headers.extend(user_agent.map(|name| (USER_AGENT, name)));
-    Client::try_from(config).map_err(|source| Error::Request {
-        doing: "build a client",
-        source: Box::new(source),
-    })
+    Client::try_from(config).map_err(|source| Error::request("build a client", source))
 }
 
 #[cfg(test)]

@@ -113,10 +113,10 @@ pub enum Error {
         /// Why.
         source: Box<kube::Error>,
     },
-    /// etcd could not be written to.
+    /// etcd could not be read or written.
     #[error("{doing} etcd")]
     Etcd {
-        /// The verb: `connect to`, `write to`.
+        /// The verb: `connect to`, `ask`.
         doing: &'static str,
         /// Why.
         source: Box<dyn std::error::Error + Send + Sync>,
@@ -129,6 +129,13 @@ pub enum Error {
         /// How long it had.
         within: Duration,
     },
+}
+
+impl Error {
+    pub(super) fn request(doing: &'static str, source: kube::Error) -> Self {
+        let source = Box::new(source);
+        Self::Request { doing, source }
+    }
 }
 
 impl fmt::Debug for Error {

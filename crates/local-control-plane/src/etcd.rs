@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 use super::{ControlPlane, Error};
 
 /// Objects per transaction: etcd takes 128 and 1.5 MiB.
-const AT_ONCE: usize = 50;
+pub(super) const AT_ONCE: usize = 50;
 
 /// Why a request to etcd failed.
 type Cause = Box<dyn std::error::Error + Send + Sync>;
@@ -59,13 +59,10 @@ impl ControlPlane {
 
     /// Removes all objects of `resource` at once, ignoring finalizers.
     pub async fn erase(&self, resource: &str) -> Result<(), Error> {
-        // The first key after those with this prefix: `0` follows `/`.
-        let range = json!({
-            "key": encoded(format!("/registry/{resource}/")),
-            "range_end": encoded(format!("/registry/{resource}0")),
-        });
         let mut etcd = Etcd::connect(&self.etcd_socket()).await?;
-        etcd.ask("deleterange", &range).await
+        etcd.ask("deleterange", &below(&format!("/registry/{resource}")))
+            .await?;
+        Ok(())
     }
 }
 
@@ -79,18 +76,24 @@ fn key(resource: &str, object: &Value) -> String {
     }
 }
 
+/// The range of the keys below a folder.
+pub(super) fn below(folder: &str) -> Value {
+    // The first key after those with this prefix: `0` follows `/`.
+    json!({"key": encoded(format!("{folder}/")), "range_end": encoded(format!("{folder}0"))})
+}
+
 fn encoded(text: String) -> String {
     STANDARD.encode(text)
 }
 
 /// A connection, closed on drop.
-struct Etcd {
+pub(super) struct Etcd {
     sender: SendRequest<Full<Bytes>>,
     connection: JoinHandle<()>,
 }
 
 impl Etcd {
-    async fn connect(socket: &Path) -> Result<Self, Error> {
+    pub(super) async fn connect(socket: &Path) -> Result<Self, Error> {
         let connect = async {
             let stream = TokioIo::new(UnixStream::connect(socket).await?);
             let (sender, connection) = http1::handshake(stream).await?;
@@ -104,7 +107,8 @@ impl Etcd {
         })
     }
 
-    async fn ask(&mut self, what: &str, body: &Value) -> Result<(), Error> {
+    /// Sends a request of `/v3/kv/`; returns the answer.
+    pub(super) async fn ask(&mut self, what: &str, body: &Value) -> Result<Value, Error> {
         let ask = async {
             let request = http::Request::post(format!("/v3/kv/{what}"))
                 .header(header::HOST, "etcd")
@@ -115,14 +119,11 @@ impl Etcd {
             let code = answer.status();
             let text = answer.into_body().collect().await?.to_bytes();
             if code.is_success() {
-                return Ok(());
+                return Ok(serde_json::from_slice(&text)?);
             }
             Err(Cause::from(format!("{code}: {}", String::from_utf8_lossy(&text))))
         };
-        ask.await.map_err(|source| Error::Etcd {
-            doing: "write to",
-            source,
-        })
+        ask.await.map_err(|source| Error::Etcd { doing: "ask", source })
     }
 }
 

@@ -12,11 +12,14 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | `admission` | when admission has caught up with policies |
 //! | `assets` | the directory of the binaries |
 //! | `audit` | the audit log, read incrementally |
+//! | `baseline` | the contents of etcd at one moment, and the way back |
 //! | `control_plane` | [`ControlPlane`]: the processes and their flags |
 //! | `credentials` | tokens, signing key, kubeconfig files, clients |
 //! | `etcd` | objects written past the API server |
+//! | `leased` | [`Leased`]: a control plane that tests use one after another |
 //! | `options` | [`Options`]: deviations from the default |
 //! | `process` | [`Process`]: one child; also launches our own binaries |
 //! | `scratch` | directories that do not outlive their test for long |
@@ -31,12 +34,15 @@
 
 #![deny(missing_docs)]
 
+mod admission;
 mod assets;
 mod audit;
+mod baseline;
 mod control_plane;
 mod credentials;
 mod error;
 mod etcd;
+mod leased;
 mod options;
 mod process;
 mod scratch;
@@ -48,6 +54,7 @@ pub use assets::{Assets, PROGRAMS, pod_groups_version};
 pub use control_plane::{ControlPlane, Stop};
 pub use credentials::{TokenUser, client};
 pub use error::Error;
+pub use leased::Leased;
 pub use options::{AuditLevel, Options};
 pub use process::Process;
 pub use tally::tally;

@@ -4,7 +4,7 @@ use super::assets::pod_groups_version;
 use super::credentials::TokenUser;
 
 /// Deviations of a control plane from the default.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Keep an audit log, for [`ControlPlane::audit_events`](super::ControlPlane::audit_events).
     pub audit: Option<AuditLevel>,

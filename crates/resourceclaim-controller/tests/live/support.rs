@@ -32,11 +32,12 @@ pub(crate) const GROUPS: &str = "--feature-gates=DRAWorkloadResourceClaims=true"
 const BUILT_IN: &str = "RESOURCECLAIM_CONTROLLER_BUILT_IN";
 
 pub(crate) struct Cluster {
-    common: cluster::Cluster,
     pub(crate) kubelet: Kubelet,
     setup: Setup,
     _scheduler: Process,
     _manager: Process,
+    // Last: the next test may have it once it is dropped.
+    common: cluster::Cluster,
 }
 
 /// How a cluster differs from the plain one.
@@ -114,11 +115,11 @@ impl Cluster {
         let scheduler = control_plane.start_scheduler(&[]).unwrap();
         let kubelet = Kubelet::start(control_plane);
         let cluster = Self {
-            common,
             kubelet,
             setup,
             _scheduler: scheduler,
             _manager: manager,
+            common,
         };
         cluster.furnish(setup.devices).await;
         cluster
