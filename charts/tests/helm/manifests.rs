@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use controller_testing::chart::{Chart, NAMESPACE};
-use local_control_plane::{ControlPlane, Options};
+use local_control_plane::{Leased, Options};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -27,7 +27,7 @@ pub(crate) fn written(values: &[&str]) -> TempDir {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn what_a_plain_manifest_starts_leads_and_is_ready() {
-    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
+    let control_plane = Leased::bare(Options::default()).await.unwrap();
     let folder = written(&[]);
     for name in CHARTS {
         let file = folder.path().join(format!("{name}.yaml"));
@@ -190,7 +190,7 @@ fn a_static_pod_has_a_variant_that_is_scraped_by_whom_the_api_server_allows() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn an_overlay_moves_a_base_and_changes_its_config() {
-    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
+    let control_plane = Leased::bare(Options::default()).await.unwrap();
     let create = ["create", "namespace", "elsewhere"];
     said(kubectl(control_plane.kubeconfig(), &create, ""));
     let folder = written(&[]);

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use local_control_plane::{ControlPlane, Options};
+use local_control_plane::{Leased, Options};
 use tempfile::NamedTempFile;
 
 use crate::documents::in_blocks_of;
@@ -15,15 +15,15 @@ pub(crate) use xtask::CONTROLLERS as CHARTS;
 /// The chart that contains the others.
 pub(crate) const UMBRELLA: &str = "kube-controllers";
 
-/// A real API server. Dropping it stops the server.
+/// A real API server. The next test may have it once this is dropped.
 pub(crate) struct Cluster {
-    _control_plane: ControlPlane,
+    _control_plane: Leased,
     pub(crate) kubeconfig: PathBuf,
 }
 
 impl Cluster {
     pub(crate) async fn start() -> Self {
-        let control_plane = ControlPlane::start(Options::default()).await.unwrap();
+        let control_plane = Leased::bare(Options::default()).await.unwrap();
         Self {
             kubeconfig: control_plane.kubeconfig().to_owned(),
             _control_plane: control_plane,

@@ -57,8 +57,8 @@ impl Chart {
     }
 
     /// A control plane with the account, roles, bindings and the policies that limit the account's writes, all of it in
-    /// force; no controller needs what these refuse.
-    pub(crate) async fn lease(self, options: Options) -> Leased {
+    /// force; no controller needs what these refuse. Also returns the kubeconfig with a token of the account.
+    pub(crate) async fn lease(self, options: Options) -> (Leased, PathBuf) {
         let prepared = format!("{} {}", self.controller, self.golden);
         let create = async |control_plane: &ControlPlane| {
             let objects = self.objects();
@@ -68,9 +68,15 @@ impl Chart {
             policies::create(control_plane, self.rendered_as(POLICIES).objects()).await;
         };
         let control_plane = Leased::take(options, &prepared, create).await.unwrap();
-        until_in_force(&control_plane, self.controller, &self.permissions(), true).await;
+        let kubeconfig = self.installed(&control_plane).await;
         until_limited(&control_plane, &user(self.controller)).await;
-        control_plane
+        (control_plane, kubeconfig)
+    }
+
+    /// The kubeconfig with a token of the account of an installed chart, once its permissions are in force.
+    pub async fn installed(self, control_plane: &ControlPlane) -> PathBuf {
+        until_in_force(control_plane, self.controller, &self.permissions(), true).await;
+        self.token(control_plane).await
     }
 
     /// Creates the roles and bindings that `helm test` adds for a while.

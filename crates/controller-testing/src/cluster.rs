@@ -75,8 +75,7 @@ impl Cluster {
 
     /// [`Self::new`] with other options.
     pub async fn with(options: Options, chart: Chart, built: &str) -> Self {
-        let control_plane = chart.lease(options).await;
-        let kubeconfig = chart.token(&control_plane).await;
+        let (control_plane, kubeconfig) = chart.lease(options).await;
         Self {
             control_plane,
             kubeconfig,

@@ -203,3 +203,42 @@ async fn served(client: &Client) -> Result<Vec<ApiResource>, Error> {
         .map(|(resource, _)| resource)
         .collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn objects(of: &[(&str, i64)]) -> BTreeMap<String, Stored> {
+        let stored = |(key, revision): &(&str, i64)| {
+            let value = format!("value at {revision}");
+            let stored = Stored {
+                revision: *revision,
+                value,
+            };
+            ((*key).to_owned(), stored)
+        };
+        of.iter().map(stored).collect()
+    }
+
+    #[test]
+    fn what_was_added_goes_and_what_was_changed_or_removed_comes_back() {
+        let baseline = Baseline {
+            objects: objects(&[("changed", 1), ("kept", 2), ("removed", 3)]),
+            served: Vec::new(),
+        };
+        let found = objects(&[("added", 5), ("changed", 4), ("kept", 2)]);
+        let back = |key: &str, value: &str| (key.to_owned(), Some(value.to_owned()));
+        assert_eq!(
+            baseline.changes(&found),
+            [
+                ("added".to_owned(), None),
+                back("changed", "value at 1"),
+                back("removed", "value at 3"),
+            ]
+        );
+        assert_eq!(
+            baseline.changes(&objects(&[("changed", 1), ("kept", 2), ("removed", 3)])),
+            []
+        );
+    }
+}

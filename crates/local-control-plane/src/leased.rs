@@ -49,6 +49,11 @@ struct Fits {
 }
 
 impl Leased {
+    /// A control plane as it starts with these options, which do not name users.
+    pub async fn bare(options: Options) -> Result<Self, Error> {
+        Self::take(options, "", async |_: &ControlPlane| {}).await
+    }
+
     /// A control plane with these options on which `prepare`, of this name, has run.
     ///
     /// Takes one that another test has left, or starts one.

@@ -192,9 +192,7 @@ async fn is_changed(control_plane: &ControlPlane) -> bool {
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn a_lease_after_a_lease_has_what_was_there_at_first_and_spoilt_ones_end() {
     // Other control planes stay while somebody has one.
-    let _other = Leased::take(Options::default(), "", async |_: &ControlPlane| {})
-        .await
-        .unwrap();
+    let _other = Leased::bare(Options::default()).await.unwrap();
     let first = lease().await;
     let (ours, before) = (pid(&first), all(&first).await);
     make_one_of_everything(&first).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use controller_testing::cluster::binary;
 use controller_testing::soon;
 use controller_testing::surface::kubeconfig_of;
-use local_control_plane::{ControlPlane, Options, Process, eventually};
+use local_control_plane::{Process, eventually};
 use rstest::rstest;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -188,8 +188,8 @@ async fn live_a_missing_permission_is_named_and_used_once_it_is_granted() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_a_wrong_token_is_retried_and_named() {
-    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
-    let kubeconfig = control_plane.kubeconfig_for("nobody's-token").unwrap();
+    let cluster = Cluster::new().await;
+    let kubeconfig = cluster.control_plane.kubeconfig_for("nobody's-token").unwrap();
     let replica = Replica::start(&binary(BUILT), Path::new(&kubeconfig), &[]);
     soon("readiness says why", async || {
         let (code, text) = replica.get("/readyz").await;
