@@ -11,7 +11,7 @@ use super::{ControlPlane, Error, Options};
 
 /// Number of control planes, in use and idle, from which on an idle one that nobody fits ends before another starts:
 /// each takes 400 MB.
-const AT_MOST: usize = 6;
+const AT_MOST: usize = 8;
 
 /// Within which the last requests of a test that has ended are carried out.
 const QUIET: Duration = Duration::from_millis(100);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::discovery::{ApiCapabilities, Discovery, verbs};
-use local_control_plane::{AuditLevel, ControlPlane, Leased, Options, Stop, eventually};
+use local_control_plane::{AuditLevel, ControlPlane, Leased, Options, ProcessUsage, Stop, eventually};
 use serde_json::{Value, json};
 
 const SOON: Duration = Duration::from_secs(30);
@@ -30,10 +30,6 @@ async fn lease() -> Leased {
     })
     .await
     .unwrap()
-}
-
-fn pid(control_plane: &ControlPlane) -> u32 {
-    control_plane.api_server().unwrap().pid()
 }
 
 fn api(
@@ -190,11 +186,12 @@ async fn is_changed(control_plane: &ControlPlane) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
-async fn a_lease_after_a_lease_has_what_was_there_at_first_and_spoilt_ones_end() {
-    // Other control planes stay while somebody has one.
-    let _other = Leased::bare(Options::default()).await.unwrap();
+async fn a_lease_after_a_lease_has_what_was_there_at_first_and_a_spoilt_one_ends() {
+    // Those that wait do so as long as somebody has one.
+    let mut beside = lease().await;
     let first = lease().await;
-    let (ours, before) = (pid(&first), all(&first).await);
+    let (etcd, before) = (first.etcd().pid(), all(&first).await);
+    assert_ne!(etcd, beside.etcd().pid());
     make_one_of_everything(&first).await;
     change_the_rest(&first).await;
     refuse_config_maps(&first).await;
@@ -204,36 +201,29 @@ async fn a_lease_after_a_lease_has_what_was_there_at_first_and_spoilt_ones_end()
     drop(first);
 
     let second = lease().await;
-    assert_eq!(pid(&second), ours);
-    let differ: Vec<_> = all(&second)
-        .await
-        .symmetric_difference(&before)
-        .cloned()
-        .collect();
-    assert_eq!(differ, Vec::<String>::new());
+    assert_eq!(second.etcd().pid(), etcd);
+    let now = all(&second).await;
+    let differ: Vec<_> = now.symmetric_difference(&before).collect();
+    assert_eq!(differ, Vec::<&String>::new());
     assert!(!is_changed(&second).await);
     try_config_map(&second).await.unwrap();
-    let logged = second.audit_events().unwrap();
-    assert!(logged.len() < many);
+    assert!(second.audit_events().unwrap().len() < many);
     // The same again can be made.
     make_one_of_everything(&second).await;
-    let beside = lease().await;
-    assert_ne!(pid(&beside), ours);
-    drop((beside, second));
+    drop(second);
 
     let third = lease().await;
-    let ours = pid(&third);
+    assert_eq!(third.etcd().pid(), etcd);
     #[allow(clippy::disallowed_methods, reason = "awaited at once")]
     let failed = tokio::spawn(async move {
         let _third = third;
         panic!("expected by this test");
     });
     assert!(failed.await.is_err());
-    let mut fourth = lease().await;
-    assert_ne!(pid(&fourth), ours);
-    let ours = pid(&fourth);
-    fourth.stop_api_server(Stop::AtOnce).await.unwrap();
-    drop(fourth);
-    let fifth = lease().await;
-    assert_ne!(pid(&fifth), ours);
+    assert!(ProcessUsage::of(etcd).is_err());
+
+    let etcd = beside.etcd().pid();
+    beside.stop_api_server(Stop::AtOnce).await.unwrap();
+    drop(beside);
+    assert!(ProcessUsage::of(etcd).is_err());
 }

@@ -8,7 +8,7 @@ use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client, Resource};
 use local_control_plane::{
-    AuditLevel, ControlPlane, Error, Options, ProcessUsage, Stop, TokenUser, eventually,
+    AuditLevel, ControlPlane, Error, Leased, Options, ProcessUsage, Stop, TokenUser, eventually,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -43,7 +43,7 @@ fn code<T>(result: Result<T, kube::Error>) -> Option<u16> {
 #[tokio::test]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn a_started_control_plane_serves_the_administrator() {
-    let control_plane = start(Options::default()).await;
+    let control_plane = Leased::bare(Options::default()).await.unwrap();
     let version = control_plane.client().apiserver_version().await.unwrap();
     assert_eq!(version.major, "1");
     create_node(control_plane.client(), "n1").await;
@@ -131,7 +131,7 @@ async fn a_stopped_api_server_comes_back_with_its_data() {
 #[tokio::test]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn objects_written_into_etcd_are_served_and_those_removed_are_gone() {
-    let control_plane = start(Options::default()).await;
+    let control_plane = Leased::bare(Options::default()).await.unwrap();
     let node = |number: usize| {
         json!({
             "apiVersion": "v1", "kind": "Node",
@@ -183,7 +183,7 @@ async fn the_audit_log_shows_each_request_with_its_body() {
 #[tokio::test]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn the_controller_manager_runs_only_the_controllers_it_is_told_to() {
-    let control_plane = start(Options::default()).await;
+    let control_plane = Leased::bare(Options::default()).await.unwrap();
     create_node(control_plane.client(), "n1").await;
     let manager = control_plane.start_controller_manager(&["ttl"], &[]).unwrap();
     let nodes = Api::<Node>::all(control_plane.client());
@@ -205,7 +205,7 @@ async fn the_controller_manager_runs_only_the_controllers_it_is_told_to() {
 #[tokio::test]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn the_scheduler_binds_a_pod_to_a_node() {
-    let control_plane = start(Options::default()).await;
+    let control_plane = Leased::bare(Options::default()).await.unwrap();
     let node = json!({
         "metadata": { "name": "n1" },
         "status": { "allocatable": { "cpu": "1", "memory": "1Gi", "pods": "10" } },
