@@ -13,7 +13,7 @@ use std::time::Duration;
 use controller_runtime::clock::Clock;
 use controller_testing::chart::{Chart, NAMESPACE};
 use controller_testing::{Replica, SOON, soon};
-use local_control_plane::{ControlPlane, Options, Process, eventually};
+use local_control_plane::{Kept, Leased, Options, Process, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -114,7 +114,6 @@ impl Way {
 
 /// State after the commands so far.
 struct Tour {
-    control_plane: ControlPlane,
     /// Holds the programs that the commands name, Helm's folders, the manifests, and Git's configuration.
     home: TempDir,
     /// The last release, and the process of its pod.
@@ -123,6 +122,8 @@ struct Tour {
     /// Variables as shell code: `C=disruption-controller; `
     names: String,
     steps: Vec<(String, Duration)>,
+    // Last: the next tour may have it once it is dropped.
+    control_plane: Leased,
 }
 
 impl Tour {
@@ -133,12 +134,12 @@ impl Tour {
         }
         fs::write(home.path().join("kube-controller-manager.yaml"), KUBEADM).unwrap();
         let tour = Self {
-            control_plane: ControlPlane::start(Options::default()).await.unwrap(),
             home,
             release: None,
             running: None,
             names: String::new(),
             steps: Vec::new(),
+            control_plane: Leased::bare(Options::default()).await.unwrap(),
         };
         let objects = one_of_each_kind().to_string();
         said(kubectl(
@@ -546,6 +547,7 @@ fn a_flag_that_a_program_does_not_know_is_found() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn the_documents_can_be_followed() {
+    let _kept = Kept::new();
     for file in markdown() {
         let commands = blocks(&file);
         if commands.is_empty() || FOLLOWED_ALONE.iter().any(|(alone, _)| *alone == file) {
@@ -581,6 +583,7 @@ async fn the_documents_can_be_followed() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn the_notes_of_a_release_can_be_followed() {
+    let _kept = Kept::new();
     let name = "disruption-controller";
     for (set, count) in [("config.dryRun=true", 7), ("config.dryRun=false", 6)] {
         let mut tour = Tour::start().await;

@@ -32,6 +32,21 @@ pub struct Leased {
     pool: Arc<Pool>,
 }
 
+/// Keeps the control planes that wait, also while no test has one: for a test that leases one after another.
+pub struct Kept {
+    _pool: Arc<Pool>,
+}
+
+impl Kept {
+    /// Keeps them until this is dropped.
+    #[allow(clippy::new_without_default, reason = "it is about its lifetime")]
+    pub fn new() -> Self {
+        Self {
+            _pool: Pool::of_process(),
+        }
+    }
+}
+
 #[derive(Default)]
 struct Pool(Mutex<Vec<Slot>>);
 

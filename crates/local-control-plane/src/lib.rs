@@ -54,7 +54,7 @@ pub use assets::{Assets, PROGRAMS, pod_groups_version};
 pub use control_plane::{ControlPlane, Stop};
 pub use credentials::{TokenUser, client};
 pub use error::Error;
-pub use leased::Leased;
+pub use leased::{Kept, Leased};
 pub use options::{AuditLevel, Options};
 pub use process::Process;
 pub use tally::tally;
