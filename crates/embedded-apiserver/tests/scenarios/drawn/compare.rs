@@ -138,7 +138,7 @@ pub(super) fn first_difference(ours: Vec<Line>, real: Vec<Line>) -> Option<Strin
             return None;
         }
         let mut fields = Vec::new();
-        fields_that_differ(&mut fields, String::new(), &our.body, &its.body);
+        fields_that_differ(&mut fields, "", &our.body, &its.body);
         Some(format!(
             "{} (embedded) and {} (real)\n{}",
             our.what,
@@ -148,21 +148,21 @@ pub(super) fn first_difference(ours: Vec<Line>, real: Vec<Line>) -> Option<Strin
     })
 }
 
-fn fields_that_differ(found: &mut Vec<String>, path: String, ours: &Value, real: &Value) {
+fn fields_that_differ(found: &mut Vec<String>, path: &str, ours: &Value, real: &Value) {
     match (ours, real) {
         (Value::Object(our), Value::Object(its)) => {
             let names: BTreeSet<_> = our.keys().chain(its.keys()).collect();
             for name in names {
                 let path = format!("{path}.{name}");
                 match (our.get(name), its.get(name)) {
-                    (Some(our), Some(its)) => fields_that_differ(found, path, our, its),
+                    (Some(our), Some(its)) => fields_that_differ(found, &path, our, its),
                     (our, its) => found.push(format!("  {path}: {our:?} and {its:?}")),
                 }
             }
         }
         (Value::Array(our), Value::Array(its)) if our.len() == its.len() => {
             for (at, (our, its)) in our.iter().zip(its).enumerate() {
-                fields_that_differ(found, format!("{path}[{at}]"), our, its);
+                fields_that_differ(found, &format!("{path}[{at}]"), our, its);
             }
         }
         _ if ours != real => found.push(format!("  {path}: {ours} and {real}")),

@@ -114,9 +114,8 @@ fn fill(value: &mut Value, answers: &[Option<Answer>]) {
                 .map(|answer| &answer.body)
                 .filter(|body| body["items"].is_null());
             let told = object.and_then(|object| object["metadata"][field].as_str());
-            *text = told
-                .unwrap_or(if field == "uid" { "nobody's" } else { "9999999" })
-                .to_owned();
+            let nobody = if field == "uid" { "nobody's" } else { "9999999" };
+            told.unwrap_or(nobody).clone_into(text);
         }
         _ => {}
     }
