@@ -40,9 +40,9 @@ pub(crate) struct Args {
     /// The seed that the property tests draw from; a new one is drawn otherwise
     #[arg(long, value_name = "N")]
     pub(crate) property_seed: Option<u64>,
-    /// How many seeds of each suite of fault histories to try, instead of 50
-    #[arg(long, value_name = "N")]
-    pub(crate) fault_seeds: Option<u64>,
+    /// How many seeds of each suite of fault histories to try, instead of 50: a number, or FROM up to and without TO
+    #[arg(long, value_name = "N|FROM..TO")]
+    pub(crate) fault_seeds: Option<String>,
     /// Run the live tests that can be long at their full length
     #[arg(long)]
     pub(crate) long: bool,
@@ -90,8 +90,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         if let Some(cases) = args.property_cases {
             tests.env("PROPTEST_CASES", cases.to_string());
         }
-        if let Some(seeds) = args.fault_seeds {
-            tests.env("FAULT_SEEDS", seeds.to_string());
+        if let Some(seeds) = &args.fault_seeds {
+            tests.env("FAULT_SEEDS", seeds);
         }
         if args.long {
             tests.env("LONG_TESTS", "1");
