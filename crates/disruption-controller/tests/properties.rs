@@ -597,7 +597,7 @@ fn no_run_within_bounds_leaves_a_status_that_is_wrong() {
 
 #[test]
 fn a_status_that_is_written_without_a_version_is_found() {
-    sim::assert_found(one_budget(Some(Bug::NoVersion)), LOST, 5, "was forgotten");
+    sim::assert_found(one_budget(Some(Bug::NoVersion)), LOST, 6, "was forgotten");
 }
 
 #[test]
