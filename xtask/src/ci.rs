@@ -128,7 +128,11 @@ fn tests(args: &Args) -> Result<()> {
     test::run(&test::Args {
         property_cases: args.nightly.then_some(NIGHTLY_CASES),
         property_seed: (!args.nightly).then_some(PROPERTY_SEED),
-        fault_seeds: if args.nightly { Some(seeds_of_the_commit()?) } else { None },
+        fault_seeds: if args.nightly {
+            Some(seeds_of_the_commit()?)
+        } else {
+            None
+        },
         long: args.nightly,
         kubernetes: None,
     })
@@ -137,7 +141,10 @@ fn tests(args: &Args) -> Result<()> {
 /// Seeds that no earlier commit had, and that this one always has.
 fn seeds_of_the_commit() -> Result<String> {
     let commit = command::output(Command::new("git").args(["rev-parse", "--short=8", "HEAD"]))?;
-    let digits = commit.trim().get(..8).context("git rev-parse: fewer than 8 digits")?;
+    let digits = commit
+        .trim()
+        .get(..8)
+        .context("git rev-parse: fewer than 8 digits")?;
     let from = u64::from_str_radix(digits, 16).with_context(|| format!("git rev-parse: {commit}"))?;
     Ok(format!("{from}..{}", from + NIGHTLY_SEEDS))
 }

@@ -597,12 +597,12 @@ fn no_run_within_bounds_leaves_a_status_that_is_wrong() {
 
 #[test]
 fn a_status_that_is_written_without_a_version_is_found() {
-    sim::assert_found(one_budget(Some(Bug::NoVersion)), LOST, 6, "was forgotten");
+    sim::assert_found(one_budget(Some(Bug::NoVersion)), LOST, 4, "was forgotten");
 }
 
 #[test]
 fn a_status_that_is_accepted_and_not_written_is_found() {
-    sim::assert_found(one_budget(Some(Bug::WritesNothing)), LOST, 4, "Remember(Undone(");
+    sim::assert_found(one_budget(Some(Bug::WritesNothing)), LOST, 1, "Remember(Undone(");
 }
 
 #[test]

@@ -354,7 +354,7 @@ fn a_delete_that_is_accepted_and_not_done_is_found() {
     sim::assert_found(
         one_pod(Some(Bug::DeletesNothing)),
         Bounds::FEW,
-        5,
+        1,
         "is still there",
     );
 }
@@ -364,7 +364,7 @@ fn a_taint_that_goes_unseen_is_found() {
     sim::assert_found(
         one_pod(Some(Bug::HidesUntaints)),
         Bounds::FEW,
-        5,
+        1,
         "left behind: keys, passes or requests",
     );
 }

@@ -264,12 +264,12 @@ fn no_run_within_bounds_deletes_a_job_too_early_or_leaves_an_expired_one() {
 
 #[test]
 fn a_delete_without_a_version_is_found() {
-    sim::assert_found(one_job(Some(Bug::NoVersion)), TWO_ACTS, 5, "is deleted too early");
+    sim::assert_found(one_job(Some(Bug::NoVersion)), TWO_ACTS, 2, "is deleted too early");
 }
 
 #[test]
 fn a_ttl_that_no_watch_shows_is_found() {
-    sim::assert_found(one_job(Some(Bug::HidesTtls)), TWO_ACTS, 5, "is deleted too early");
+    sim::assert_found(one_job(Some(Bug::HidesTtls)), TWO_ACTS, 2, "is deleted too early");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use super::settle::Order;
 use super::trace::Violation;
 
 /// Of the states that something follows, one in this many must settle.
-const SETTLES_ONE_IN: u64 = 16;
+pub(super) const SETTLES_ONE_IN: u64 = 16;
 
 /// Adds this number to each of the [`Bounds`] on acts and faults, broken watches and refusals among these.
 const MORE: &str = "EXPLORE_MORE";
@@ -157,9 +157,10 @@ struct Part<M: Model> {
     broken: Option<Broken<M>>,
 }
 
-/// Takes every run of `model` within `bounds`. Fails with the shortest one that breaks a property.
+/// Takes every run of `model` within `bounds`, and lets one state in `one_in` settle, besides the last ones. Fails with
+/// the shortest run that breaks a property.
 #[allow(clippy::disallowed_methods, reason = "how long the search takes")]
-pub(super) fn explore<M: Explored>(model: M, bounds: Bounds) -> Result<Report, Violation>
+pub(super) fn explore<M: Explored>(model: M, bounds: Bounds, one_in: u64) -> Result<Report, Violation>
 where
     <M::Controller as Controller>::Stores: Clone,
     Sim<M>: Send,
@@ -182,7 +183,7 @@ where
                 .chunks_mut(half)
                 .map(|nodes| {
                     let seen = &seen;
-                    scope.spawn(move || search(nodes, seen, bounds.lag))
+                    scope.spawn(move || search(nodes, seen, bounds.lag, one_in))
                 })
                 .collect();
             threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -224,7 +225,7 @@ where
 }
 
 /// Takes every step from these states.
-fn search<M: Explored>(nodes: &mut [Node<M>], seen: &HashSet<u64>, most_lag: usize) -> Part<M>
+fn search<M: Explored>(nodes: &mut [Node<M>], seen: &HashSet<u64>, most_lag: usize, one_in: u64) -> Part<M>
 where
     <M::Controller as Controller>::Stores: Clone,
 {
@@ -266,7 +267,7 @@ where
             if seen.contains(&print) || !here.insert(print) {
                 continue;
             }
-            let has_settled = print.is_multiple_of(SETTLES_ONE_IN) || steps(&mut sim, left).is_empty();
+            let has_settled = print.is_multiple_of(one_in) || steps(&mut sim, left).is_empty();
             if has_settled && let Err(message) = settles(&sim) {
                 part.broken = broken(message);
                 return part;

@@ -4,7 +4,7 @@ use std::fmt::{self, Display};
 
 use controller_core::controller::{Controller, RequestOf, Write};
 
-use super::explore::{Bounds, Explored, explore};
+use super::explore::{Bounds, Explored, SETTLES_ONE_IN, explore};
 use super::model::{Model, Op};
 use super::run::Sim;
 
@@ -22,19 +22,20 @@ where
     <M::Controller as Controller>::Stores: Clone,
     Sim<M>: Send,
 {
-    let report = explore(model, bounds).unwrap_or_else(|found| panic!("{found}"));
+    let report = explore(model, bounds, SETTLES_ONE_IN).unwrap_or_else(|found| panic!("{found}"));
     println!("{report}");
 }
 
-/// Fails unless a run of at most `most_steps` steps breaks a property, with `what` in its message.
-pub fn assert_found<M: Explored>(model: M, bounds: Bounds, most_steps: usize, what: &str)
+/// Fails unless the shortest run that breaks a property has so many steps, and `what` in its message.
+pub fn assert_found<M: Explored>(model: M, bounds: Bounds, steps: usize, what: &str)
 where
     <M::Controller as Controller>::Stores: Clone,
     Sim<M>: Send,
 {
-    let found = explore(model, bounds).unwrap_err();
+    let found = explore(model, bounds, 1).unwrap_err();
+    println!("{found}");
     assert!(found.message.contains(what), "{found}");
-    assert!(found.steps.len() <= most_steps, "{found}");
+    assert_eq!(found.steps.len(), steps, "{found}");
 }
 
 impl Display for Violation {
