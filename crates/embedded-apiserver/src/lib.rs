@@ -274,6 +274,11 @@ impl Server {
         self.down();
     }
 
+    /// Number of requests under [`Fault::LateEffect`] that have yet to take effect.
+    pub fn late_effects(&self) -> usize {
+        self.shared.late_effects.load(Ordering::Relaxed)
+    }
+
     /// Number of open watches.
     pub fn open_watches(&self) -> usize {
         self.shared.watches.load(Ordering::Relaxed)

@@ -59,12 +59,14 @@ impl Shared {
             Before::Break => return Err(connections::reset()),
             Before::Late(late) => {
                 self.observe(number, &request);
+                self.late_effects.fetch_add(1, Ordering::Relaxed);
                 #[allow(
                     clippy::disallowed_methods,
                     reason = "it ends by itself, and nobody waits for it"
                 )]
                 tokio::spawn(async move {
                     sleep(late).await;
+                    self.late_effects.fetch_sub(1, Ordering::Relaxed);
                     if self.reachable().is_ok() {
                         let (accept, query) = (
                             Accept::of(&head.headers, speaks_protobuf),

@@ -39,6 +39,8 @@ pub(super) struct Shared {
     pub(super) connections: Signal<Connections>,
     /// Number of open watches.
     pub(super) watches: AtomicUsize,
+    /// Number of requests that will still take effect, although nobody waits for them.
+    pub(super) late_effects: AtomicUsize,
     pub(super) access: Mutex<Access>,
     pub(super) definitions: Mutex<Definitions>,
     /// True if the server reads and writes protobuf.
@@ -73,6 +75,7 @@ impl Shared {
             faults: Mutex::default(),
             connections: Signal::default(),
             watches: AtomicUsize::new(0),
+            late_effects: AtomicUsize::new(0),
             access: Mutex::default(),
             definitions: Mutex::default(),
             protobuf: AtomicBool::new(true),

@@ -209,7 +209,7 @@ impl<'a, S: Suite> Stage<'a, S> {
                 None => break,
             }
         }
-        self.end_faults();
+        self.end_faults().await?;
         self.settle().await?;
         let end = self.suite.afterwards(&self.server, self.history);
         end.and_then(|()| refusals::are_remembered(&self.server.requests()))
@@ -295,8 +295,8 @@ impl<'a, S: Suite> Stage<'a, S> {
         self.deaths.0.clone()
     }
 
-    /// Ends all faults for the rest of the run.
-    fn end_faults(&mut self) {
+    /// Ends all faults for the rest of the run, late effects, too.
+    async fn end_faults(&mut self) -> Result<(), Violation> {
         self.faults_end = Some(self.server.elapsed());
         self.server.clear_faults();
         self.server.up();
@@ -304,6 +304,10 @@ impl<'a, S: Suite> Stage<'a, S> {
         for number in 0..self.replicas.len() {
             self.start(number);
         }
+        while self.server.late_effects() > 0 {
+            self.pass_until(self.server.elapsed() + LOOK_EVERY).await?;
+        }
+        Ok(())
     }
 
     async fn settle(&mut self) -> Result<(), Violation> {

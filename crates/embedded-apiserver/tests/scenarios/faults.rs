@@ -112,6 +112,24 @@ async fn a_delayed_request_takes_effect_late() {
 }
 
 /// The codes of `count` gets of the node.
+#[tokio::test(start_paused = true)]
+async fn a_request_takes_effect_after_its_sender_gave_up() {
+    let (server, api) = one_node();
+    server.fail_next(
+        1,
+        |request| request.verb == RequestVerb::Patch,
+        Fault::LateEffect(SECOND),
+    );
+    assert!(breaks(&api).await);
+    assert_eq!((is_annotated(&server), server.late_effects()), (false, 1));
+    sleep(SECOND * 2).await;
+    assert_eq!((is_annotated(&server), server.late_effects()), (true, 0));
+    let [patch] = &*server.requests().writes() else {
+        panic!("there is one write");
+    };
+    assert_eq!((patch.served, patch.code), (Some(Duration::ZERO), None));
+}
+
 async fn codes(server: &Server, count: usize) -> Vec<u16> {
     let mut codes = Vec::new();
     for _ in 0..count {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use controller_testing::objects::{each, is_deleting, name, owner_of, text, uid};
-use embedded_apiserver::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Server};
+use embedded_apiserver::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RequestVerb, Server};
 use serde_json::Value;
 
 use crate::world::{FINALIZER, claims_of};
@@ -158,8 +158,19 @@ impl Sight {
         claims.filter(move |claim| claim.is_of(&pod.uid) && claim.entry.as_deref() == Some(entry))
     }
 
+    /// The names of the claims that were made for an entry of a pod, without those that its pod does not use and that
+    /// the controller could not know of.
+    fn known_of<'a>(&'a self, server: &Server, pod: &'a Pod, entry: &'a str) -> Vec<&'a str> {
+        let mut made: Vec<_> = self.made_for(pod, entry).map(|claim| &*claim.name).collect();
+        if made.len() > 1 {
+            let recorded = pod.recorded.get(entry);
+            made.retain(|name| recorded.is_some_and(|recorded| recorded == name) || !came_late(server, name));
+        }
+        made
+    }
+
     /// Checks what must hold at every moment.
-    fn is_right(&self) -> Result<(), String> {
+    fn is_right(&self, server: &Server) -> Result<(), String> {
         for claim in self.claims.values() {
             if claim.allocated && !claim.finalizer {
                 return Err(format!("{} is allocated and nothing protects it", claim.name));
@@ -167,7 +178,7 @@ impl Sight {
         }
         for pod in self.pods.iter().filter(|pod| pod.lives()) {
             for entry in &pod.entries {
-                let made: Vec<_> = self.made_for(pod, &entry.name).map(|claim| &claim.name).collect();
+                let made = self.known_of(server, pod, &entry.name);
                 if made.len() > 1 {
                     return Err(format!(
                         "{} of {} has several claims: {made:?}",
@@ -180,9 +191,9 @@ impl Sight {
     }
 
     /// Checks what must hold once nothing happens any more.
-    pub(super) fn is_settled(&self) -> Result<(), String> {
+    pub(super) fn is_settled(&self, server: &Server) -> Result<(), String> {
         for pod in self.pods.iter().filter(|pod| pod.lives() && !pod.deleting) {
-            self.has_its_claims(pod)
+            self.has_its_claims(server, pod)
                 .map_err(|why| format!("{}: {why}", pod.name))?;
         }
         for claim in self.claims.values() {
@@ -192,7 +203,7 @@ impl Sight {
         Ok(())
     }
 
-    fn has_its_claims(&self, pod: &Pod) -> Result<(), String> {
+    fn has_its_claims(&self, server: &Server, pod: &Pod) -> Result<(), String> {
         for entry in &pod.entries {
             let Some(name) = pod.claim_of(entry) else {
                 return Err(format!("{} has no claim", entry.name));
@@ -201,7 +212,7 @@ impl Sight {
                 return Err(format!("{} should be {name}, which is gone", entry.name));
             };
             if entry.users.is_none() {
-                let made: Vec<_> = self.made_for(pod, &entry.name).map(|claim| &claim.name).collect();
+                let made = self.known_of(server, pod, &entry.name);
                 if made != [name] {
                     return Err(format!("{} is {name}, and these were made: {made:?}", entry.name));
                 }
@@ -237,6 +248,19 @@ impl Sight {
     }
 }
 
+/// Returns whether the claim of this name was created again, once the first create had been given up: then either may
+/// have taken effect last.
+fn came_late(server: &Server, name: &str) -> bool {
+    let requests = server.requests();
+    let creates = requests.iter().filter(|request| {
+        request.verb == RequestVerb::Create
+            && request.resource == "resourceclaims"
+            && request.body["metadata"]["name"] == name
+    });
+    let codes: Vec<_> = creates.map(|create| create.code).collect();
+    codes.contains(&None) && codes.contains(&Some(201))
+}
+
 impl Ledger {
     /// Takes in the current state.
     pub(super) fn look(&mut self, server: &Server) -> Sight {
@@ -263,7 +287,7 @@ impl Ledger {
                 );
             }
         }
-        if let Err(wrong) = sight.is_right() {
+        if let Err(wrong) = sight.is_right(server) {
             self.wrong.get_or_insert(wrong);
         }
         sight

@@ -62,7 +62,7 @@ impl Scene for Claims {
         if !self.ends.is_empty() || self.scheduler.is_binding(server, &self.ledger) {
             return Err("the scheduler or the kubelet is still at work".to_owned());
         }
-        Sight::of(server).is_settled()
+        Sight::of(server).is_settled(server)
     }
 
     /// Only recorded claims: whether a pod was bound, and so what is reserved, depends on the controller's delays.

@@ -138,12 +138,13 @@ impl Scene for Nodes {
     }
 
     /// A node is written once for each thing that happened to it or to all nodes: it comes, it is edited, the step
-    /// changes, a new leader judges again.
+    /// changes, a new leader judges again. A write without an answer is repeated.
     fn afterwards(&self, server: &Server, history: &History<Scripted<Self>>) -> Result<(), String> {
         let limit = 1 + history.actions.len() + history.faults.len();
         let mut writes: BTreeMap<String, usize> = BTreeMap::new();
         for request in &*server.requests().to("nodes").writes() {
-            *writes.entry(request.name.clone()).or_default() += usize::from(request.served.is_some());
+            *writes.entry(request.name.clone()).or_default() +=
+                usize::from(request.served.is_some() && request.code.is_some());
         }
         match writes.into_iter().find(|(_, count)| *count > limit) {
             Some((node, count)) => Err(format!("{node} was written {count} times, {limit} are enough")),
