@@ -107,15 +107,18 @@ pub struct Accepted {
 }
 
 impl Accepted {
-    /// Reads the body of an answer. The body may also be a `Status`, or what a proxy makes of it: then it says nothing
-    /// about the object.
-    pub fn read(body: &[u8]) -> Self {
-        let meta = std::str::from_utf8(body).map(read_meta).unwrap_or_default();
-        Self {
+    /// Reads the body of an answer. The body may also be a `Status`: then it says nothing about the object.
+    ///
+    /// # Errors
+    ///
+    /// If the body is no JSON object: then a proxy has written it, and nobody knows whether the write was carried out.
+    pub fn read(body: &[u8]) -> serde_json::Result<Self> {
+        let meta = read_meta(&String::from_utf8_lossy(body))?;
+        Ok(Self {
             uid: meta.uid,
             version: meta.resource_version.and_then(|version| version.parse().ok()),
             deleting: meta.is_deleting,
-        }
+        })
     }
 }
 
@@ -393,5 +396,41 @@ impl<C: Controller> Pass<C> {
     /// How many of its requests have ended.
     pub const fn requests(&self) -> usize {
         self.requests
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_tells_of_the_object_or_nothing_or_is_none() {
+        let about = |uid: Option<&str>, version, deleting| Accepted {
+            uid: uid.map(Uid::from),
+            version,
+            deleting,
+        };
+        for (body, expected) in [
+            (
+                &br#"{"metadata":{"uid":"u","resourceVersion":"7"}}"#[..],
+                Some(about(Some("u"), Some(7), false)),
+            ),
+            (
+                br#"{"metadata":{"uid":"u","deletionTimestamp":"2026-01-01T00:00:00Z"}}"#,
+                Some(about(Some("u"), None, true)),
+            ),
+            (
+                br#"{"kind":"Status","metadata":{},"status":"Success"}"#,
+                Some(about(None, None, false)),
+            ),
+            (
+                b"{\"metadata\":{\"uid\":\"u\"},\"a\":\"\xff\"}",
+                Some(about(Some("u"), None, false)),
+            ),
+            (b"<html></html>", None),
+            (b"", None),
+        ] {
+            assert_eq!(Accepted::read(body).ok(), expected);
+        }
     }
 }

@@ -76,7 +76,7 @@ impl Sender {
         let sent = async {
             let permitted = Permitted { waited: Some(waited) };
             let (body, _) = self.send(request, permitted).await?;
-            Ok(Accepted::read(&body))
+            Accepted::read(&body).map_err(kube::Error::SerdeError)
         };
         self.caller.write(term, call, sent).await
     }

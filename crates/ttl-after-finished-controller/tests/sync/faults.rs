@@ -73,6 +73,23 @@ async fn a_delete_whose_answer_is_lost_is_not_repeated_once_it_took_effect() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_refusal_that_a_proxy_turns_into_a_page_with_200_is_no_success() {
+    let world = World::with_finished_job("job", 10, 0);
+    let _controller = world.start_and_pass(5).await;
+    let away = Fault::status(500, "InternalError");
+    world.fail_next(usize::MAX, RequestVerb::Watch, "jobs", away);
+    world.server.close_watches();
+    // The controller's version of the Job is an old one from here on, so its delete is refused.
+    world.edit("job", |job| {
+        job["metadata"]["labels"] = serde_json::json!({"a": "b"});
+    });
+    world.fail_next(1, RequestVerb::Delete, "jobs", Fault::Garbage);
+    assert!(world.lives_after(20, "job").await);
+    world.server.clear_faults();
+    assert!(!world.lives_after(60, "job").await);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_delete_that_never_arrived_is_made_again() {
     let world = World::with_finished_job("job", 10, 0);
     world.fail_next(1, RequestVerb::Delete, "jobs", Fault::DropBefore);

@@ -60,7 +60,7 @@ impl<W: Wire> Lenient<W> {
     /// Reads an object in JSON.
     pub fn read_json(json: &str) -> Self {
         Self {
-            meta: read_meta(json),
+            meta: read_meta(json).unwrap_or_default(),
             object: serde_json::from_str(json).map_err(|error| DecodeError::Json(Arc::new(error))),
         }
     }
@@ -189,22 +189,26 @@ impl Meta {
 }
 
 /// Reads the identity of an object from any JSON.
-pub fn read_meta(json: &str) -> Meta {
-    let metadata = serde_json::from_str::<Head<'_>>(json)
-        .ok()
-        .and_then(|head| serde_json::from_str::<Metadata<'_>>(head.metadata?.get()).ok())
-        .unwrap_or_default();
+///
+/// # Errors
+///
+/// If it is no JSON object.
+pub fn read_meta(json: &str) -> serde_json::Result<Meta> {
+    let head: Head<'_> = serde_json::from_str(json)?;
+    let metadata = head.metadata;
+    let metadata = metadata.and_then(|metadata| serde_json::from_str::<Metadata<'_>>(metadata.get()).ok());
+    let metadata = metadata.unwrap_or_default();
     let text = |field: Option<&RawValue>| {
         let text: String = serde_json::from_str(field?.get()).ok()?;
         (!text.is_empty()).then_some(text)
     };
-    Meta {
+    Ok(Meta {
         name: text(metadata.name).map(Arc::from),
         namespace: text(metadata.namespace).as_deref().map(intern),
         uid: text(metadata.uid).as_deref().map(Uid::from),
         resource_version: text(metadata.resource_version).map(Arc::from),
         is_deleting: metadata.deletion_timestamp.is_some(),
-    }
+    })
 }
 
 #[cfg(test)]

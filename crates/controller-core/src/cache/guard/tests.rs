@@ -39,7 +39,7 @@ impl Wire for Strict {
 fn a_deletion_at_a_time_that_cannot_be_represented_is_a_deletion() {
     let deleting = |time: &str| {
         let object = format!(r#"{{"metadata":{{"deletionTimestamp":{time}}}}}"#);
-        read_meta(&object).is_deleting
+        read_meta(&object).unwrap().is_deleting
     };
     let times = [
         r#""2026-01-01T00:00:00Z""#,
