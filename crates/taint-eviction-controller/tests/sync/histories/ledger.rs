@@ -233,7 +233,8 @@ impl Ledger {
         let Some(end) = ends.into_iter().flatten().min() else {
             return Some(i64::MAX);
         };
-        let sound = self.due(pod, place, stay, Eyes::SOUND)?;
+        // The deadline of a taint that comes with an earlier time may have passed before.
+        let sound = self.due(pod, place, stay, Eyes::SOUND)?.max(stay.from);
         stay.lasts_to(worst).then_some(end - sound)
     }
 
