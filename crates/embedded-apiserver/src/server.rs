@@ -66,7 +66,6 @@ impl Shared {
                 )]
                 tokio::spawn(async move {
                     sleep(late).await;
-                    self.late_effects.fetch_sub(1, Ordering::Relaxed);
                     if self.reachable().is_ok() {
                         let (accept, query) = (
                             Accept::of(&head.headers, speaks_protobuf),
@@ -76,6 +75,7 @@ impl Shared {
                         // Nobody waits for the answer.
                         let _ = self.serve(&head, accept, request, query, body, reads).await;
                     }
+                    self.late_effects.fetch_sub(1, Ordering::Relaxed);
                 });
                 return Err(connections::reset());
             }

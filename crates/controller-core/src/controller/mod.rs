@@ -25,6 +25,7 @@
 //! - *Requeue completeness*: a change that alters `reconcile(key)` enqueues the key.
 //! - *Done contract*: until the time that `Done` names, `reconcile(key)` returns the same in an unchanged world.
 
+mod accepted;
 mod answers;
 mod cache;
 mod effect;
@@ -52,12 +53,12 @@ use std::time::Duration;
 use derive_where::derive_where;
 use prometheus::Registry;
 
+pub use self::accepted::Accepted;
 pub use self::cache::{CacheRead, CacheWrite};
 pub use self::effect::{Completed, Effect, Notification, Polled};
 pub use self::event_loop::{Inspector, Loop};
 pub use self::pass::{
-    Accepted, Action, Description, Failed, Now, Object, Outcome, Pass, QueryPolicy, Reply, RequestOf,
-    Requeue, ResultOf,
+    Action, Description, Failed, Now, Object, Outcome, Pass, QueryPolicy, Reply, RequestOf, Requeue, ResultOf,
 };
 pub use self::permit_queue::Limit;
 pub use self::queue::{Order, Priority, Queue};

@@ -111,7 +111,6 @@ async fn a_delayed_request_takes_effect_late() {
     assert_eq!(start.elapsed(), five);
 }
 
-/// The codes of `count` gets of the node.
 #[tokio::test(start_paused = true)]
 async fn a_request_takes_effect_after_its_sender_gave_up() {
     let (server, api) = one_node();
@@ -130,6 +129,7 @@ async fn a_request_takes_effect_after_its_sender_gave_up() {
     assert_eq!((patch.served, patch.code), (Some(Duration::ZERO), None));
 }
 
+/// The codes of `count` gets of the node.
 async fn codes(server: &Server, count: usize) -> Vec<u16> {
     let mut codes = Vec::new();
     for _ in 0..count {

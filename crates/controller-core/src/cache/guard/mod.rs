@@ -195,9 +195,10 @@ impl Meta {
 /// If it is no JSON object.
 pub fn read_meta(json: &str) -> serde_json::Result<Meta> {
     let head: Head<'_> = serde_json::from_str(json)?;
-    let metadata = head.metadata;
-    let metadata = metadata.and_then(|metadata| serde_json::from_str::<Metadata<'_>>(metadata.get()).ok());
-    let metadata = metadata.unwrap_or_default();
+    let metadata = head
+        .metadata
+        .map(|json| serde_json::from_str::<Metadata<'_>>(json.get()));
+    let metadata = metadata.and_then(Result::ok).unwrap_or_default();
     let text = |field: Option<&RawValue>| {
         let text: String = serde_json::from_str(field?.get()).ok()?;
         (!text.is_empty()).then_some(text)

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use controller_testing::objects::{each, is_deleting, name, owner_of, text, uid};
-use embedded_apiserver::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RequestVerb, Server};
+use embedded_apiserver::{
+    PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RecordedRequest, RequestVerb, Server,
+};
 use serde_json::Value;
 
 use crate::world::{FINALIZER, claims_of};
@@ -248,17 +250,16 @@ impl Sight {
     }
 }
 
-/// Returns whether the claim of this name was created again, once the first create had been given up: then either may
-/// have taken effect last.
+/// Returns whether the claim of this name was created again while a create that the controller had given up could still
+/// take effect.
 fn came_late(server: &Server, name: &str) -> bool {
-    let requests = server.requests();
-    let creates = requests.iter().filter(|request| {
+    let creates = server.requests().only(|request| {
         request.verb == RequestVerb::Create
             && request.resource == "resourceclaims"
             && request.body["metadata"]["name"] == name
     });
-    let codes: Vec<_> = creates.map(|create| create.code).collect();
-    codes.contains(&None) && codes.contains(&Some(201))
+    let is_given_up = |create: &RecordedRequest| create.served.is_some() && create.code.is_none();
+    creates.iter().any(is_given_up) && creates.iter().any(|create| create.code == Some(201))
 }
 
 impl Ledger {
