@@ -83,6 +83,11 @@ impl FaultPlan {
         plan
     }
 
+    /// True if the client gets part of the answer, or a page instead of it.
+    pub(super) const fn spoils_the_answer(&self) -> bool {
+        matches!(self.before, Before::Nothing) && matches!(self.after, After::BreakOff | After::Garble)
+    }
+
     fn add(&mut self, fault: Fault) {
         match fault {
             Fault::Status {

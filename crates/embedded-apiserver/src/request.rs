@@ -61,7 +61,9 @@ pub struct RecordedRequest {
     pub arrived: Duration,
     /// When it was carried out, since the server's start; `None` if it was not, or not yet.
     pub served: Option<Duration>,
-    /// HTTP code of the answer; `None` while it is pending and if the connection failed.
+    /// HTTP code of the answer; `None` while it is pending, and if no whole answer of the server goes out: the connection
+    /// failed, or the answer was cut ([`Fault::CutAnswer`](crate::Fault::CutAnswer)) or replaced
+    /// ([`Fault::Garbage`](crate::Fault::Garbage)).
     pub code: Option<u16>,
 }
 

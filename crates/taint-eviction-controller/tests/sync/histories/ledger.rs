@@ -174,7 +174,8 @@ impl Ledger {
                 let is_new = !one.iter().any(|known| std::ptr::eq(*known, other));
                 let was_seen = other.lasts_to(pod.from().max(eyes.open - STALE));
                 let in_time = stay.until.is_none_or(|until| other.from < until);
-                if is_new && was_seen && in_time && known.is_one_with(other, eyes) {
+                let is_forgotten = !eyes.lags && self.forgets(pod, other, stay.from.max(*from));
+                if is_new && was_seen && in_time && !is_forgotten && known.is_one_with(other, eyes) {
                     let alone = due_alone(pod, place, other, eyes);
                     due = alone.map_or(due, |alone| due.min(alone.max(other.from)));
                     one.push(other);
@@ -183,6 +184,26 @@ impl Ledger {
             next += 1;
         }
         Some(due.max(not_before))
+    }
+
+    /// Returns whether the pod tolerates all taints of a failed node for ever at some moment after `stay` and up to `to`:
+    /// what was remembered of them is forgotten then.
+    fn forgets(&self, pod: &Pod, stay: &Stay, to: i64) -> bool {
+        let Some(end) = stay.until.filter(|_| stay.tells_of_failure()) else {
+            return false;
+        };
+        let changes = self.stays.iter().flat_map(|stay| [Some(stay.from), stay.until]);
+        let mut changes = changes.flatten().chain(pod.told.iter().map(|(from, _)| *from));
+        changes.any(|at| {
+            let is_there = |other: &&Stay| {
+                let is_kin = other.node == stay.node && other.tells_of_failure();
+                is_kin && other.from <= at && other.until.is_none_or(|until| until > at)
+            };
+            let told = pod.told.iter().rev().find(|(from, _)| *from <= at);
+            let mut there = self.stays.iter().filter(is_there).peekable();
+            let is_between = end <= at && at <= to && there.peek().is_some();
+            is_between && told.is_some_and(|(_, told)| there.all(|stay| told.is_for_ever(stay)))
+        })
     }
 
     /// Each taint of the pod's node that stayed until `time`, with each place in the history of the pod's tolerations.
@@ -205,7 +226,7 @@ impl Ledger {
         now: i64,
         eyes: Eyes,
     ) -> Result<(), String> {
-        let met = self.met(pod, window.max(pod.from()));
+        let met = self.met(pod, window);
         match met
             .filter_map(|(place, stay)| self.due(pod, place, stay, eyes))
             .min()

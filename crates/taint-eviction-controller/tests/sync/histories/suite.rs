@@ -51,7 +51,7 @@ impl Scene for Ledger {
         });
         let marked = marks.iter().map(|mark| millis(mark.arrived)).max();
         let marked = marked.ok_or("it is deleted without its condition")?;
-        let window = knows(&asked, &pod.last().node, marked);
+        let window = knows(&asked, &pod.last().node, marked).map_or(0, |read| read.max(pod.from()));
         self.pending_eviction(pod, window, millis(server.elapsed()), eyes(&asked))
     }
 }
@@ -73,20 +73,20 @@ fn eyes(asked: &RecordedRequests) -> Eyes {
     }
 }
 
-/// The time from which the controller's knowledge of the node at `at` is true: its last read of the node, or the start
-/// if that read failed.
-fn knows(asked: &RecordedRequests, node: &str, at: i64) -> i64 {
+/// The time from which the controller's knowledge of the node at `at` is true: its last read of the node. `None` if that
+/// read failed or never was, as the cache, which may lag, decides then (TE-8).
+fn knows(asked: &RecordedRequests, node: &str, at: i64) -> Option<i64> {
     let reads = asked.only(|request| {
         let is_read = request.verb == RequestVerb::Get && request.resource == "nodes" && request.name == node;
         is_read && millis(request.arrived) <= at
     });
-    let last = reads.iter().map(|read| millis(read.arrived)).max().unwrap_or(0);
+    let last = reads.iter().map(|read| millis(read.arrived)).max()?;
     let recent = reads
         .iter()
         .filter(|read| millis(read.arrived) >= last - READ_SERVES);
     let known = recent.map(|read| match (read.code, read.served) {
-        (Some(200 | 404), Some(served)) => millis(served),
-        _ => 0,
+        (Some(200 | 404), Some(served)) => Some(millis(served)),
+        _ => None,
     });
-    known.min().unwrap_or(0)
+    known.min().flatten()
 }
