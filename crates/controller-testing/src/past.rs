@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::fault_history::EndState;
+use crate::fault_history::{EndState, UNDECIDED};
 use embedded_apiserver::{Resource, Server};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -172,7 +172,7 @@ pub(crate) fn settled(ends: &Ends) -> Result<(), String> {
 /// controller.
 pub(crate) fn state(ends: Ends) -> EndState {
     let told = |end| match end {
-        (FinalFate::MayGo(_), _) => "lives or is gone",
+        (FinalFate::MayGo(_), _) => UNDECIDED,
         (_, true) => "lives",
         (_, false) => "is gone",
     };

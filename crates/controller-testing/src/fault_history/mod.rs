@@ -54,6 +54,9 @@ pub use which::Which;
 /// The state compared at the end: for each object a description of what the suite cares about.
 pub type EndState = BTreeMap<String, String>;
 
+/// The end of an object that the rules permit to live and to be gone. It may be decided in the run without faults.
+pub const UNDECIDED: &str = "lives or is gone";
+
 /// A controller's part of its fault histories.
 ///
 /// A suite is a small description that is copied into each run.

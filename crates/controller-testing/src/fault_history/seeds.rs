@@ -13,7 +13,7 @@ use super::kind::FaultKind;
 use super::run::{Run, Violation, run};
 use super::shrink::{minimal, shortest};
 use super::strikes::Strikes;
-use super::{EndState, History, Suite};
+use super::{EndState, History, Suite, UNDECIDED};
 
 /// Variable with the seeds to run: their number, or `FROM..TO`.
 const SEEDS: &str = "FAULT_SEEDS";
@@ -156,24 +156,27 @@ fn flaw_of(run: &Run, expected: &Result<EndState, Violation>) -> Option<Flaw> {
     match (expected, &run.outcome) {
         (Err(violation), _) => Some(Flaw::EvenWithoutFaults(violation.clone())),
         (Ok(_), Err(violation)) => Some(Flaw::Violation(violation.clone())),
-        (Ok(expected), Ok(state)) if state == expected => None,
-        (Ok(expected), Ok(state)) => Some(Flaw::OtherEnd(first_difference(state, expected))),
+        (Ok(expected), Ok(state)) => first_difference(state, expected).map(Flaw::OtherEnd),
     }
 }
 
-fn first_difference(state: &EndState, expected: &EndState) -> String {
+/// The first object whose end is another one, unless the rules leave it [`UNDECIDED`].
+fn first_difference(state: &EndState, expected: &EndState) -> Option<String> {
     let name =
         |value: Option<&String>| value.map_or_else(|| "not there".to_owned(), |value| format!("{value:?}"));
     let mut keys: Vec<&String> = state.keys().chain(expected.keys()).collect();
     keys.sort();
-    let differs = keys.into_iter().find(|key| state.get(*key) != expected.get(*key));
-    differs.map_or_else(String::new, |key| {
-        format!(
-            "{key} ends as {}, without the faults as {}",
-            name(state.get(key)),
-            name(expected.get(key))
-        )
-    })
+    let is_decided = |end: Option<&String>| end.is_none_or(|end| end != UNDECIDED);
+    let mut ends = keys
+        .into_iter()
+        .map(|key| (key, state.get(key), expected.get(key)));
+    let (key, end, without) =
+        ends.find(|(_, end, without)| end != without && is_decided(*end) && is_decided(*without))?;
+    Some(format!(
+        "{key} ends as {}, without the faults as {}",
+        name(end),
+        name(without)
+    ))
 }
 
 /// Finds the fewest faults, then one replica if that is enough, then, if `shrink` says so, steps of which none can be
@@ -271,16 +274,22 @@ mod tests {
                 .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
                 .collect()
         };
+        let differs = |end: &[(&str, &str)], without: &[(&str, &str)]| {
+            first_difference(&state(end), &state(without)).unwrap_or_default()
+        };
         assert_eq!(
-            first_difference(
-                &state(&[("a", "1"), ("b", "2")]),
-                &state(&[("a", "1"), ("b", "3")])
-            ),
+            differs(&[("a", "1"), ("b", "2")], &[("a", "1"), ("b", "3")]),
             r#"b ends as "2", without the faults as "3""#
         );
         assert_eq!(
-            first_difference(&state(&[]), &state(&[("a", "1")])),
+            differs(&[], &[("a", "1")]),
             r#"a ends as not there, without the faults as "1""#
+        );
+        assert_eq!(differs(&[("a", "1")], &[("a", "1")]), "");
+        assert_eq!(
+            differs(&[("a", UNDECIDED), ("b", "1")], &[("a", "1"), ("b", UNDECIDED)]),
+            "",
+            "the rules permit either"
         );
     }
 }

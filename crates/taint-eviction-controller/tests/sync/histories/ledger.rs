@@ -1,6 +1,8 @@
 //! What has happened to each node and pod, whoever evicted it and when: the steps of a history as they are taken, and
 //! what the rules demand. Times are in milliseconds since the start.
 
+use std::collections::BTreeSet;
+
 use controller_testing::past::{FinalFate, Past, Pasts};
 
 /// The two taints that count as one (TE-5).
@@ -15,6 +17,8 @@ const STALE: i64 = 60_000;
 pub(super) struct Ledger {
     stays: Vec<Stay>,
     pub(super) pods: Pasts<Bound>,
+    /// The pods, by uid, that only a cache that lags lets a process evict.
+    pub(super) by_the_cache: BTreeSet<String>,
 }
 
 /// A taint on a node, from when it comes until it goes.
@@ -240,10 +244,11 @@ impl Ledger {
     /// What the rules demand for a pod.
     pub(super) fn fate(&self, pod: &Pod) -> FinalFate {
         let met = self.met(pod, pod.from());
-        FinalFate::of(
-            met.filter_map(|(place, stay)| self.overdue(pod, place, stay))
-                .max(),
-        )
+        let overdue = met
+            .filter_map(|(place, stay)| self.overdue(pod, place, stay))
+            .max();
+        let by_the_cache = self.by_the_cache.contains(&pod.uid).then_some(0);
+        FinalFate::of(overdue.or(by_the_cache))
     }
 
     /// How long a sound controller could have evicted the pod for this taint with its tolerations at `place`: for ever

@@ -51,8 +51,21 @@ impl Scene for Ledger {
         });
         let marked = marks.iter().map(|mark| millis(mark.arrived)).max();
         let marked = marked.ok_or("it is deleted without its condition")?;
-        let window = knows(&asked, &pod.last().node, marked).map_or(0, |read| read.max(pod.from()));
-        self.pending_eviction(pod, window, millis(server.elapsed()), eyes(&asked))
+        let (read, eyes, now) = (
+            knows(&asked, &pod.last().node, marked),
+            eyes(&asked),
+            millis(server.elapsed()),
+        );
+        let window = read.unwrap_or(0).max(pod.from());
+        let permitted = self.pending_eviction(pod, window, now, eyes);
+        if permitted.is_ok() || read.is_some() {
+            return permitted;
+        }
+        // Its cache, which may lag, decides.
+        self.pending_eviction(pod, 0, now, eyes)?;
+        let uid = pod.uid.clone();
+        self.by_the_cache.insert(uid);
+        Ok(())
     }
 }
 
