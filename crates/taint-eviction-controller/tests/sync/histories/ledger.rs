@@ -17,7 +17,7 @@ const STALE: i64 = 60_000;
 pub(super) struct Ledger {
     stays: Vec<Stay>,
     pub(super) pods: Pasts<Bound>,
-    /// The pods, by uid, that only a cache that lags lets a process evict.
+    /// The pods, by uid, that a process evicted by what its cache, which may lag, said of the node.
     pub(super) by_the_cache: BTreeSet<String>,
 }
 

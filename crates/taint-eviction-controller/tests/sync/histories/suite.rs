@@ -51,21 +51,13 @@ impl Scene for Ledger {
         });
         let marked = marks.iter().map(|mark| millis(mark.arrived)).max();
         let marked = marked.ok_or("it is deleted without its condition")?;
-        let (read, eyes, now) = (
-            knows(&asked, &pod.last().node, marked),
-            eyes(&asked),
-            millis(server.elapsed()),
-        );
-        let window = read.unwrap_or(0).max(pod.from());
-        let permitted = self.pending_eviction(pod, window, now, eyes);
-        if permitted.is_ok() || read.is_some() {
-            return permitted;
+        let read = knows(&asked, &pod.last().node, marked);
+        let window = read.map_or(0, |read| read.max(pod.from()));
+        let permitted = self.pending_eviction(pod, window, millis(server.elapsed()), eyes(&asked));
+        if read.is_none() {
+            self.by_the_cache.insert(uid.to_owned());
         }
-        // Its cache, which may lag, decides.
-        self.pending_eviction(pod, 0, now, eyes)?;
-        let uid = pod.uid.clone();
-        self.by_the_cache.insert(uid);
-        Ok(())
+        permitted
     }
 }
 
@@ -86,14 +78,16 @@ fn eyes(asked: &RecordedRequests) -> Eyes {
     }
 }
 
-/// The time from which the controller's knowledge of the node at `at` is true: its last read of the node. `None` if that
-/// read failed or never was, as the cache, which may lag, decides then (TE-8).
+/// The time from which the controller's knowledge of the node at `at` is true: its last read of the node, or the start
+/// if it never read the node. `None` if that read failed, as the cache, which may lag, decides then (TE-8).
 fn knows(asked: &RecordedRequests, node: &str, at: i64) -> Option<i64> {
     let reads = asked.only(|request| {
         let is_read = request.verb == RequestVerb::Get && request.resource == "nodes" && request.name == node;
         is_read && millis(request.arrived) <= at
     });
-    let last = reads.iter().map(|read| millis(read.arrived)).max()?;
+    let Some(last) = reads.iter().map(|read| millis(read.arrived)).max() else {
+        return Some(0);
+    };
     let recent = reads
         .iter()
         .filter(|read| millis(read.arrived) >= last - READ_SERVES);
