@@ -84,7 +84,7 @@ impl FaultPlan {
     }
 
     /// True if the client gets part of the answer, or a page instead of it.
-    pub(super) const fn spoils_the_answer(&self) -> bool {
+    pub(super) const fn garbles(&self) -> bool {
         matches!(self.before, Before::Nothing) && matches!(self.after, After::BreakOff | After::Garble)
     }
 

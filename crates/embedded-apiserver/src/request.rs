@@ -61,10 +61,11 @@ pub struct RecordedRequest {
     pub arrived: Duration,
     /// When it was carried out, since the server's start; `None` if it was not, or not yet.
     pub served: Option<Duration>,
-    /// HTTP code of the answer; `None` while it is pending, and if no whole answer of the server goes out: the connection
-    /// failed, or the answer was cut ([`Fault::CutAnswer`](crate::Fault::CutAnswer)) or replaced
-    /// ([`Fault::Garbage`](crate::Fault::Garbage)).
+    /// HTTP code of the answer; `None` while it is pending and if the connection failed.
     pub code: Option<u16>,
+    /// True if the client cannot read the answer: it is cut ([`Fault::CutAnswer`](crate::Fault::CutAnswer)) or a page
+    /// ([`Fault::Garbage`](crate::Fault::Garbage)).
+    pub garbled: bool,
 }
 
 /// Requests in the order of their arrival.
@@ -124,6 +125,7 @@ impl RecordedRequest {
             arrived: Duration::ZERO,
             served: None,
             code: None,
+            garbled: false,
         };
         request.read_path(uri.path());
         request.verb = match *method {

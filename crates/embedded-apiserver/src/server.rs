@@ -55,7 +55,7 @@ impl Shared {
             sleep(fault_plan.delay).await;
             self.still_reachable()?;
         }
-        let is_whole = !fault_plan.spoils_the_answer();
+        let garbled = fault_plan.garbles();
         let mut response = match fault_plan.before {
             Before::Break => return Err(connections::reset()),
             Before::Late(late) => {
@@ -104,7 +104,8 @@ impl Shared {
             response.headers_mut().insert(header::DATE, date);
         }
         if let Some(request) = self.requests.lock().get_mut(number) {
-            request.code = is_whole.then(|| response.status().as_u16());
+            request.code = Some(response.status().as_u16());
+            request.garbled = garbled;
         }
         Ok(response)
     }

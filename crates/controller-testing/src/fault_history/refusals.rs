@@ -66,7 +66,7 @@ enum Came {
     #[default]
     Never,
     InPages,
-    /// As a stream, answered with this code; `None` if the answer broke off or was no answer of an API server.
+    /// As a stream, answered with this code.
     Streamed(Option<u16>),
 }
 
@@ -100,7 +100,7 @@ fn streams_are_not_given_up(requests: &RecordedRequests) -> Result<(), String> {
         };
         match (is_stream, std::mem::replace(&mut known.last, now)) {
             (true, Came::Streamed(Some(200))) => known.ended = 0,
-            (false, Came::Streamed(Some(200) | None)) => known.ended += 1,
+            (false, Came::Streamed(Some(200))) => known.ended += 1,
             (false, Came::Streamed(Some(400 | 422))) => known.are_refused = true,
             (false, Came::Never | Came::InPages) if !known.are_refused && known.ended < 2 => {
                 let who = &request.user_agent;

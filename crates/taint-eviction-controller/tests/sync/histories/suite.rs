@@ -92,7 +92,7 @@ fn knows(asked: &RecordedRequests, node: &str, at: i64) -> Option<i64> {
         .iter()
         .filter(|read| millis(read.arrived) >= last - READ_SERVES);
     let known = recent.map(|read| match (read.code, read.served) {
-        (Some(200 | 404), Some(served)) => Some(millis(served)),
+        (Some(200 | 404), Some(served)) if !read.garbled => Some(millis(served)),
         _ => None,
     });
     known.min().flatten()
