@@ -48,7 +48,7 @@ async fn live_deletes_that_are_refused_for_a_minute_are_made_up_for_within_ten_s
     cluster.let_delete(true).await;
     cluster.until_evicted(100, MADE_UP_WITHIN).await;
     replica.until_metric(OVERDUE, "", 0).await;
-    assert_eq!(replica.total(DELETIONS).await, 100);
+    replica.until_metric(DELETIONS, "", 100).await;
     let requests = cluster.requests();
     let marks = requests.iter().filter(|asked| asked.is("patch", "pods/status"));
     assert_eq!(marks.count(), 100);

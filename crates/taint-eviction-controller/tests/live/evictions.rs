@@ -31,7 +31,7 @@ async fn live_intolerant_pods_go_at_once_others_when_their_tolerations_end() {
     }
     cluster.until_evicted(18, SOON).await;
     // Nobody else is to go, at whatever time.
-    assert_eq!(replica.total(PENDING).await, 0);
+    until_pending(&replica, 0, SOON).await;
 
     let deleted = cluster.deleted_at(18).await;
     let mut due = Vec::new();
