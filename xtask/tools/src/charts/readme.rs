@@ -151,8 +151,8 @@ fn policies(name: &str, admission: &str) -> Result<String> {
     }
     writeln!(
         rows,
-        "| `events` | an event is told by {name} |\n\
-         | `leases` | a Lease is called {name}, or as `config.leaderElectResourceName` says |"
+        "| `events` | {name} may write only events that it reports |\n\
+         | `leases` | {name} may write only the Lease {name}, or the one that `config.leaderElectResourceName` names |"
     )?;
     Ok(rows)
 }
