@@ -25,8 +25,6 @@ mod ttl_after_finished;
 
 use std::collections::BTreeSet;
 
-use rstest::rstest;
-
 use cluster::{Cluster, Controller};
 use faults::Fault;
 use promtool::assert_fired;
@@ -35,22 +33,36 @@ use rules::alerts;
 /// An hour with fewer writes would prove little.
 const FEWEST_WRITES: usize = 60;
 
-const CONTROLLERS: [&Controller; xtask::CONTROLLERS.len()] = [
-    &disruption::CONTROLLER,
-    &resourceclaim::CONTROLLER,
-    &taint_eviction::CONTROLLER,
-    &ttl_after_finished::CONTROLLER,
-    &ttl::CONTROLLER,
-];
+/// The tests of each controller: `<controller>::<test>`.
+macro_rules! hours {
+    ($($controller:ident),* $(,)?) => {
+        const CONTROLLERS: [&Controller; xtask::CONTROLLERS.len()] = [$(&$controller::CONTROLLER),*];
 
-#[rstest]
-#[case::disruption(&disruption::CONTROLLER)]
-#[case::resourceclaim(&resourceclaim::CONTROLLER)]
-#[case::taint_eviction(&taint_eviction::CONTROLLER)]
-#[case::ttl(&ttl::CONTROLLER)]
-#[case::ttl_after_finished(&ttl_after_finished::CONTROLLER)]
-#[tokio::test(start_paused = true)]
-async fn no_alert_fires_in_a_healthy_hour(#[case] controller: &'static Controller) {
+        mod hours {
+            $(mod $controller {
+                use crate::$controller::CONTROLLER;
+
+                #[tokio::test(start_paused = true)]
+                async fn no_alert_fires_in_a_healthy_hour() {
+                    crate::no_alert_fires_in_a_healthy_hour(&CONTROLLER).await;
+                }
+
+                #[tokio::test(start_paused = true)]
+                async fn no_alert_fires_for_a_dry_run_beside_a_loop_that_works() {
+                    crate::no_alert_fires_for_a_dry_run_beside_a_loop_that_works(&CONTROLLER).await;
+                }
+
+                #[tokio::test(start_paused = true)]
+                async fn a_fault_fires_the_alerts_for_it() {
+                    crate::a_fault_fires_the_alerts_for_it(&CONTROLLER, CONTROLLER.faults).await;
+                }
+            })*
+        }
+    };
+}
+hours![disruption, resourceclaim, taint_eviction, ttl_after_finished, ttl];
+
+async fn no_alert_fires_in_a_healthy_hour(controller: &'static Controller) {
     let mut cluster = Cluster::of(controller).await;
     hour::healthy(&mut cluster).await;
     assert!(
@@ -61,14 +73,7 @@ async fn no_alert_fires_in_a_healthy_hour(#[case] controller: &'static Controlle
     assert_fired(&cluster, "a healthy hour", &[]);
 }
 
-#[rstest]
-#[case::disruption(&disruption::CONTROLLER)]
-#[case::resourceclaim(&resourceclaim::CONTROLLER)]
-#[case::taint_eviction(&taint_eviction::CONTROLLER)]
-#[case::ttl(&ttl::CONTROLLER)]
-#[case::ttl_after_finished(&ttl_after_finished::CONTROLLER)]
-#[tokio::test(start_paused = true)]
-async fn no_alert_fires_for_a_dry_run_beside_a_loop_that_works(#[case] controller: &'static Controller) {
+async fn no_alert_fires_for_a_dry_run_beside_a_loop_that_works(controller: &'static Controller) {
     let mut cluster = Cluster::of(controller).await;
     // The replicas that write are no longer scraped: they play the built-in loop.
     let built_in = std::mem::take(&mut cluster.replicas);
@@ -82,24 +87,18 @@ async fn no_alert_fires_for_a_dry_run_beside_a_loop_that_works(#[case] controlle
     drop(built_in);
 }
 
-#[rstest]
-#[case::disruption(&disruption::CONTROLLER, disruption::CONTROLLER.faults)]
-#[case::resourceclaim(&resourceclaim::CONTROLLER, resourceclaim::CONTROLLER.faults)]
-#[case::taint_eviction(&taint_eviction::CONTROLLER, taint_eviction::CONTROLLER.faults)]
-#[case::ttl(&ttl::CONTROLLER, ttl::CONTROLLER.faults)]
-#[case::ttl_after_finished(&ttl_after_finished::CONTROLLER, ttl_after_finished::CONTROLLER.faults)]
-// The shared faults run with the controller that has the least work.
-#[case::every(&ttl::CONTROLLER, faults::SHARED)]
-#[tokio::test(start_paused = true)]
-async fn a_fault_is_told_by_the_alerts_for_it(
-    #[case] controller: &'static Controller,
-    #[case] faults: &[Fault],
-) {
+async fn a_fault_fires_the_alerts_for_it(controller: &'static Controller, faults: &[Fault]) {
     for fault in faults {
         let mut cluster = Cluster::of(controller).await;
         hour::with(&mut cluster, fault).await;
         assert_fired(&cluster, fault.name, fault.told_by);
     }
+}
+
+/// With the controller that has the least work.
+#[tokio::test(start_paused = true)]
+async fn a_fault_of_every_controller_fires_the_alerts_for_it() {
+    a_fault_fires_the_alerts_for_it(&ttl::CONTROLLER, faults::SHARED).await;
 }
 
 #[test]
