@@ -23,6 +23,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube_core::params::{ListParams, Patch, PatchParams};
 use kube_core::{Request as Http, Resource, request};
 use serde::Deserialize;
+use serde::de::Error;
 use serde_json::{Map, Value, json};
 
 use crate::decide::{Builtin, StatusPatch as Status};
@@ -194,6 +195,9 @@ impl controller::Query for Query {
         Ok(match self {
             Self::Kinds(_) => {
                 let listed: APIResourceList = serde_json::from_slice(body)?;
+                if listed.group_version.is_empty() {
+                    return Err(Error::custom("the answer is no APIResourceList"));
+                }
                 Answer::Kinds(Arc::new(discovery::kinds(&listed.resources)))
             }
             Self::Scale(_) => {
@@ -233,15 +237,14 @@ pub fn serves_for(query: &Query, answer: &Result<Answer, CallFailed>) -> Duratio
     }
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Deserialize)]
 struct ScaleWire {
     metadata: ScaleMetadata,
+    #[serde(default)]
     spec: ScaleSpec,
 }
 
-#[derive(Default, Deserialize)]
-#[serde(default)]
+#[derive(Deserialize)]
 struct ScaleMetadata {
     uid: String,
 }

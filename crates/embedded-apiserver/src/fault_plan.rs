@@ -15,8 +15,8 @@ use super::failure::StatusError;
 use super::faults::{self, Fault};
 use super::reply::{self, Body};
 
-/// A web page instead of JSON.
-const PAGE: &[u8] = b"<html><body>Sign in to continue</body></html>\n";
+/// JSON, so that a client cannot tell it by its syntax.
+const PAGE: &[u8] = br#"{"message":"Sign in to continue"}"#;
 
 /// The treatment of a request.
 #[derive(Debug, Default)]
@@ -47,6 +47,7 @@ pub(super) enum Refusal {
     Status(StatusError),
     Throttled(Duration),
     NoSuchPage,
+    Garbage,
 }
 
 /// What happens to the answer of a request that was carried out.
@@ -85,7 +86,11 @@ impl FaultPlan {
 
     /// True if the client gets part of the answer, or a page instead of it.
     pub(super) const fn garbles(&self) -> bool {
-        matches!(self.before, Before::Nothing) && matches!(self.after, After::BreakOff | After::Garble)
+        match self.before {
+            Before::Nothing => matches!(self.after, After::BreakOff | After::Garble),
+            Before::Refuse(Refusal::Garbage) => true,
+            _ => false,
+        }
     }
 
     fn add(&mut self, fault: Fault) {
@@ -116,7 +121,8 @@ impl FaultPlan {
                 takes_effect: true,
             } => self.after = After::TimeOut(after),
             Fault::CutAnswer => self.after = After::BreakOff,
-            Fault::Garbage => self.after = After::Garble,
+            Fault::Garbage { takes_effect: false } => self.before = Before::Refuse(Refusal::Garbage),
+            Fault::Garbage { takes_effect: true } => self.after = After::Garble,
             Fault::Delay(wait) => self.delay += wait,
             Fault::WatchEnds => self.read_faults.ends = true,
             Fault::WatchSilent => self.read_faults.silent = true,
@@ -132,6 +138,7 @@ impl Refusal {
             Self::Status(failure) => reply::refused(&failure, encoding),
             Self::Throttled(retry_after) => reply::throttled(retry_after),
             Self::NoSuchPage => reply::no_such_page(),
+            Self::Garbage => garbled(),
         }
     }
 }
@@ -157,7 +164,7 @@ pub(super) fn broken_off(response: Response<Body>) -> Response<Body> {
 pub(super) fn garbled() -> Response<Body> {
     reply::respond(
         StatusCode::OK,
-        "text/html",
+        "application/json",
         reply::whole(Bytes::from_static(PAGE)),
     )
 }

@@ -52,8 +52,11 @@ pub enum Fault {
     /// Carried out, but the answer breaks off in the middle of the first frame of its body: the connection was cut
     /// during the transfer.
     CutAnswer,
-    /// Carried out, but answered 200 with something other than JSON: by a proxy or a login page.
-    Garbage,
+    /// Answered 200 with JSON that is no object of the API: by a proxy or a login page.
+    Garbage {
+        /// True if the request is carried out.
+        takes_effect: bool,
+    },
     /// Delayed by this time, then treated as usual: a slow network or server.
     Delay(Duration),
     /// The watch is accepted and ends in good order at once, as through a proxy that does not know watches. Other
@@ -292,7 +295,11 @@ impl fmt::Display for Fault {
                 )
             }
             Self::CutAnswer => f.write_str("take effect, and their answer breaks off"),
-            Self::Garbage => f.write_str("take effect, and their answer is not JSON"),
+            Self::Garbage { takes_effect } => write!(
+                f,
+                "{} and are answered with JSON that is no object of the API",
+                effect(*takes_effect)
+            ),
             Self::Delay(wait) => write!(f, "are held up for {wait:?}"),
             Self::WatchEnds => f.write_str("end at once"),
             Self::WatchSilent => f.write_str("tell nothing until they are cut"),

@@ -1,5 +1,8 @@
 //! The answer to a write that was accepted.
 
+use kube_core::TypeMeta;
+use serde::de::Error;
+
 use crate::cache::read_meta;
 use crate::meta::Uid;
 
@@ -19,9 +22,14 @@ impl Accepted {
     ///
     /// # Errors
     ///
-    /// If the body is no JSON object: then a proxy has written it, and nobody knows whether the write was carried out.
+    /// If the body is neither an object of the API nor a `Status`: then a proxy has written it, and nobody knows whether
+    /// the write was carried out.
     pub fn read(body: &[u8]) -> serde_json::Result<Self> {
-        let meta = read_meta(&String::from_utf8_lossy(body))?;
+        let json = String::from_utf8_lossy(body);
+        let meta = read_meta(&json)?;
+        if meta.uid.is_none() && serde_json::from_str::<TypeMeta>(&json)?.kind != "Status" {
+            return Err(Error::custom("the answer is neither an object nor a Status"));
+        }
         Ok(Self {
             uid: meta.uid,
             version: meta.resource_version.and_then(|version| version.parse().ok()),
@@ -51,13 +59,15 @@ mod tests {
                 Some(about(Some("u"), None, true)),
             ),
             (
-                br#"{"kind":"Status","metadata":{},"status":"Success"}"#,
+                br#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}"#,
                 Some(about(None, None, false)),
             ),
             (
                 b"{\"metadata\":{\"uid\":\"u\"},\"a\":\"\xff\"}",
                 Some(about(Some("u"), None, false)),
             ),
+            (br#"{"message":"Sign in to continue"}"#, None),
+            (br#"{"kind":"Page","metadata":{"title":"Sign in"}}"#, None),
             (b"<html></html>", None),
             (b"", None),
         ] {

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Wire", into = "Wire")]
+#[serde(try_from = "Wire", into = "Wire")]
 pub(super) struct Lease {
     /// The whole `metadata`.
     metadata: Map<String, Value>,
@@ -115,9 +115,17 @@ pub(super) fn micro_time(wall: Timestamp) -> String {
     format!("{wall:.6}")
 }
 
-impl From<Wire> for Lease {
-    fn from(wire: Wire) -> Self {
-        Self::from_parts(wire.metadata.unwrap_or_default(), wire.spec.unwrap_or_default())
+impl TryFrom<Wire> for Lease {
+    type Error = &'static str;
+
+    /// Refuses what is no object: a proxy's own answer must not count as a renewal.
+    fn try_from(wire: Wire) -> Result<Self, Self::Error> {
+        let metadata = wire.metadata.unwrap_or_default();
+        let lease = Self::from_parts(metadata, wire.spec.unwrap_or_default());
+        if lease.identity.name.is_none() || lease.identity.resource_version.is_none() {
+            return Err("the answer is no Lease: it has no name or no resourceVersion");
+        }
+        Ok(lease)
     }
 }
 

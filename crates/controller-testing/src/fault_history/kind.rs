@@ -240,7 +240,7 @@ fn any_fault(draw: &mut Draw) -> Fault {
             takes_effect,
         },
         9 => Fault::CutAnswer,
-        10 => Fault::Garbage,
+        10 => Fault::Garbage { takes_effect },
         _ => Fault::NoAnswer { takes_effect },
     }
 }

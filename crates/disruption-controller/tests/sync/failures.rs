@@ -21,7 +21,7 @@ fn with_widget() -> World {
 #[case::an_error(Fault::status(500, "InternalError"))]
 #[case::no_connection(Fault::DropBefore)]
 #[case::no_answer(Fault::NoAnswer { takes_effect: false })]
-#[case::nonsense(Fault::Garbage)]
+#[case::nonsense(Fault::Garbage { takes_effect: true })]
 #[tokio::test(start_paused = true)]
 async fn a_scale_that_cannot_be_read_allows_nothing_until_it_can(#[case] fault: Fault) {
     let world = with_widget();

@@ -16,6 +16,7 @@ use k8s_openapi::api::resource::v1::ResourceClaimTemplate;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{APIGroup, ManagedFieldsEntry};
 use kube_core::params::{GetParams, ListParams};
 use kube_core::{PartialObjectMeta, Request as Http};
+use serde::de::Error;
 use serde_json::{from_slice, json};
 
 use super::{CLAIMS, TEMPLATES, claimants, claims_in};
@@ -130,6 +131,9 @@ impl controller::Query for Query {
             Self::Version => Answer::Minor(ServerVersion.read(body)?),
             Self::Served => {
                 let served: APIGroup = from_slice(body)?;
+                if served.name.is_empty() {
+                    return Err(Error::custom("the answer is no APIGroup"));
+                }
                 let mut newest_first = GroupVersion::NEWEST_FIRST.into_iter();
                 Answer::Served(newest_first.find(|version| {
                     let mut versions = served.versions.iter();

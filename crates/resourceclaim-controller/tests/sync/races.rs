@@ -19,7 +19,7 @@ fn records_claims(request: &RecordedRequest) -> bool {
 #[rstest]
 #[case::held_back(Fault::Delay(Duration::from_millis(700)))]
 #[case::lost(Fault::DropAfterEffect)]
-#[case::garbage(Fault::Garbage)]
+#[case::garbage(Fault::Garbage { takes_effect: true })]
 #[case::cut(Fault::CutAnswer)]
 #[case::refused(Fault::DropBefore)]
 #[case::late(Fault::Timeout { after: Duration::from_secs(30), takes_effect: true })]

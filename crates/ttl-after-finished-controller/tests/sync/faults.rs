@@ -83,7 +83,12 @@ async fn a_refusal_that_a_proxy_turns_into_a_page_with_200_is_no_success() {
     world.edit("job", |job| {
         job["metadata"]["labels"] = serde_json::json!({"a": "b"});
     });
-    world.fail_next(1, RequestVerb::Delete, "jobs", Fault::Garbage);
+    world.fail_next(
+        1,
+        RequestVerb::Delete,
+        "jobs",
+        Fault::Garbage { takes_effect: true },
+    );
     assert!(world.lives_after(20, "job").await);
     world.server.clear_faults();
     assert!(!world.lives_after(60, "job").await);

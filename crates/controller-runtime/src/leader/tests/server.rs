@@ -55,6 +55,8 @@ pub(super) enum End {
     AnswerLost,
     /// Answered with this code instead.
     Refused(u16),
+    /// Answered 200 by a proxy's own page instead.
+    Page,
     /// Answered 403 by the authorizer.
     Forbidden,
     /// Answered 403 because the namespace is being deleted.
@@ -154,6 +156,7 @@ impl Server {
                 pending().await
             }
             End::Refused(code) => refusal(code, "scripted", "refused by the script", &[]),
+            End::Page => Response::new(Body::from(br#"{"message":"Sign in to continue"}"#.to_vec())),
             End::Forbidden => {
                 let verb = call.verb;
                 let message = format!("leases is forbidden: User \"a\" cannot {verb} resource \"leases\"");

@@ -53,6 +53,7 @@ fn fate() -> impl Strategy<Value = Fate> {
         1 => Just(End::RequestLost),
         1 => Just(End::AnswerLost),
         1 => Just(End::Refused(500)),
+        1 => Just(End::Page),
     ];
     (delay.clone(), delay, end).prop_map(|(before, after, end)| Fate {
         before: Duration::from_millis(before),

@@ -43,9 +43,20 @@ fn strange_but_legal_leases_are_read() {
         json!({"leaseDurationSeconds": i32::MIN, "leaseTransitions": i32::MAX}),
         json!({"strategy": "OldestEmulationVersion", "preferredHolder": "b"}),
     ] {
-        round_trip(&json!({"metadata": {"name": "a"}, "spec": spec}));
+        round_trip(&json!({"metadata": {"name": "a", "resourceVersion": "7"}, "spec": spec}));
     }
-    round_trip(&json!({}));
+}
+
+#[test]
+fn an_answer_that_is_no_object_is_no_lease() {
+    for answer in [
+        json!({}),
+        json!({"message": "Sign in to continue"}),
+        json!({"metadata": {"name": "a"}}),
+        json!({"metadata": {"resourceVersion": "7"}, "spec": {"holderIdentity": "us"}}),
+    ] {
+        assert!(serde_json::from_value::<Lease>(answer).is_err());
+    }
 }
 
 #[test]

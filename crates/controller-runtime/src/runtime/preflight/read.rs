@@ -10,6 +10,7 @@ use http::Request;
 use jiff::Timestamp;
 use kube::api::{GetParams, ListParams, PostParams};
 use kube::client::Body;
+use kube::core::TypeMeta;
 use kube::core::request::Error as BuildError;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -153,7 +154,9 @@ impl Reader<'_> {
         request: Result<Request<Vec<u8>>, BuildError>,
     ) -> Read<Option<T>> {
         match self.fetch(request).await {
-            Ok((body, _)) => serde_json::from_slice(&body)
+            // What has no type comes from a proxy.
+            Ok((body, _)) => serde_json::from_slice::<TypeMeta>(&body)
+                .and_then(|_| serde_json::from_slice(&body))
                 .map(Some)
                 .map_err(|error| format!("cannot {what}: {error}")),
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),

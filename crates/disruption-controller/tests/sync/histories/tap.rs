@@ -145,8 +145,10 @@ impl Tap {
             }
             return;
         }
-        let read = || from_protobuf(arrived).or_else(|| serde_json::from_slice::<Value>(arrived).ok());
-        let Some(answer) = read() else {
+        // A proxy's page has no kind.
+        let json = || serde_json::from_slice::<Value>(arrived).ok();
+        let json = || json().filter(|answer| answer["kind"].is_string());
+        let Some(answer) = from_protobuf(arrived).or_else(json) else {
             return;
         };
         match (subject, code) {

@@ -37,7 +37,7 @@ async fn a_leader_whose_lease_was_emptied_leads_again_in_another_term() {
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_is_down_ends_the_term_at_the_renew_deadline() {
-    for end in [End::Refused(500), End::RequestLost, End::AnswerLost] {
+    for end in [End::Refused(500), End::Page, End::RequestLost, End::AnswerLost] {
         let (server, clock, replica, down) = troubled("*", end, false);
         let start = clock.instant();
         let term = replica.leadership.lead().await;
