@@ -61,6 +61,7 @@ pub struct Start<C> {
     encoding: Option<Encoding>,
     /// Replaces the default, a year from the start.
     certified_until: Option<Timestamp>,
+    dry_run: bool,
     run: RunController<C>,
 }
 
@@ -85,6 +86,7 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
             identity: None,
             encoding: None,
             certified_until: None,
+            dry_run: false,
             run: run_of::<A>(),
         }
     }
@@ -148,6 +150,7 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
             }
             self = self.elected_as(identity);
         }
+        self.dry_run = life.dry_run;
         let mut running = self.start(life.client, &Clock::starting_at(life.now));
         tokio::select! {
             biased;
@@ -173,7 +176,7 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
         let permits = Permits::new(self.limits, clock);
         let http = limited(client, permits.clone(), clock, &requests, "test".into());
         let (stop, shutdown) = shutdown::channel();
-        let dry_run = self.config.common().dry_run;
+        let dry_run = self.dry_run || self.config.common().dry_run;
         let mut env = Env::new(http, permits, clock.clone(), &metrics, dry_run, shutdown);
         env.encoding = self
             .encoding

@@ -14,7 +14,7 @@ use controller_core::meta::ObjectKey;
 use controller_runtime::clock::Clock;
 use controller_runtime::informer::{BoxSource, Source};
 use controller_runtime::leader::Leadership;
-use http::header::ACCEPT;
+use http::header::{ACCEPT, DATE};
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode};
 use kube::Client;
@@ -203,15 +203,23 @@ pub fn asks_again(mut env: Surroundings) -> Surroundings {
     env
 }
 
-/// Refuses the requests for which `which` holds, for example as 404 `NotFound`.
+/// Answers the reads for which `which` holds with a refusal, for example 404 `NotFound`, at the API server's time.
 pub fn refused(
     mut env: Surroundings,
     which: fn(&Parts) -> bool,
     code: StatusCode,
     reason: &'static str,
 ) -> Surroundings {
-    env.http = answered(env.http.client(), move |head| {
-        which(head).then(|| refusal(code, reason))
+    env.http = between(env.http.client(), move |client, head, body| async move {
+        let is_refused = which(&head);
+        let answer = send(&client, head, body).await?;
+        if !is_refused {
+            return Ok(answer);
+        }
+        let mut refusal = refusal(code, reason);
+        let date = answer.headers().get(DATE).cloned();
+        refusal.headers_mut().extend(date.map(|date| (DATE, date)));
+        Ok(refusal)
     })
     .into();
     env

@@ -232,11 +232,18 @@ impl TaintEvictionController {
             return Action::Read(vec![query]);
         };
         let later = saturating_add(now.wall, CACHE_CATCHES_UP);
-        match self.judge_fresh(cx, &pod, cache) {
+        // Before the first answer, our clock may be ahead by any time.
+        let is_unknown = taints_of(cache).is_none() && state.ahead.is_none();
+        let ahead = if is_unknown {
+            SignedDuration::MAX
+        } else {
+            state.ahead.unwrap_or_default()
+        };
+        match self.judge_fresh(cx, &pod, cache, ahead) {
             Verdict::Evict(pending) if pending.is_due(now.wall) => {
                 let eviction = pending.eviction(&pod);
                 // Our clock, set back to the API server's.
-                let servers_time = now.wall.checked_sub(state.ahead).unwrap_or(now.wall);
+                let servers_time = now.wall.checked_sub(ahead).unwrap_or(now.wall);
                 Action::Write(vec![if entry.is_marked() {
                     Write::Delete(eviction)
                 } else {
@@ -244,16 +251,23 @@ impl TaintEvictionController {
                 }])
             }
             Verdict::Evict(pending) => {
-                Action::Remember(StateChange::PutOff(pod, pending.at.unwrap_or(later)))
+                let at = pending.at.filter(|_| !is_unknown);
+                Action::Remember(StateChange::PutOff(pod, at.unwrap_or(later)))
             }
             Verdict::Keep(_) => Action::Remember(StateChange::PutOff(pod, later)),
         }
     }
 
     /// Judges a pod by the taints on the API server, without remembering anything.
-    fn judge_fresh(&self, cx: &Context<'_, Self>, pod: &PodView, cache: &Reply<Answer>) -> Verdict {
+    fn judge_fresh(
+        &self,
+        cx: &Context<'_, Self>,
+        pod: &PodView,
+        cache: &Reply<Answer>,
+        ahead: SignedDuration,
+    ) -> Verdict {
         let known = cx.state.taints.of(&pod.node);
-        let judge = |taints: &[TaintStay]| self.judge_on(cx, pod, taints, cx.state.ahead).verdict;
+        let judge = |taints: &[TaintStay]| self.judge_on(cx, pod, taints, ahead).verdict;
         let Some(taints) = taints_of(cache) else {
             return judge(&known);
         };
@@ -277,11 +291,9 @@ fn taints_of(reply: &Reply<Answer>) -> Option<&[Taint]> {
 
 fn on_node_read(cx: &mut ContextMut<'_, TaintEvictionController>, name: &Arc<str>, reply: &Reply<Answer>) {
     let state = &mut *cx.state;
+    state.ahead = reply.ahead().map(clock_ahead).or(state.ahead);
     match (taints_of(reply), &reply.value) {
         (Some(taints), _) => {
-            if let (Ok(_), Some(ahead)) = (&reply.value, reply.ahead()) {
-                state.ahead = clock_ahead(ahead);
-            }
             let before = state.taints.of(name);
             state.taints.read(name, taints, cx.now.wall);
             if state.taints.of(name) != before {
@@ -330,7 +342,8 @@ fn on_outcome(cx: &mut ContextMut<'_, TaintEvictionController>, write: &Write, o
 
 fn name_skew(cx: &mut ContextMut<'_, TaintEvictionController>) {
     let (state, now) = (&mut *cx.state, cx.now.uptime);
-    if !state.ahead.is_zero() && state.skew_named.is_due(&(), SKEW_NAMED_EVERY, now) {
-        cx.out.record(Event::Skew(state.ahead));
+    let ahead = state.ahead.unwrap_or_default();
+    if !ahead.is_zero() && state.skew_named.is_due(&(), SKEW_NAMED_EVERY, now) {
+        cx.out.record(Event::Skew(ahead));
     }
 }

@@ -59,8 +59,8 @@ pub struct State {
     pub(crate) sight: Sight,
     /// The pods that must be evicted.
     evictions: BTreeMap<ObjectKey, Entry>,
-    /// How far our clock is ahead of the API server's, by the last read of a node that had the time.
-    pub(crate) ahead: SignedDuration,
+    /// How far our clock is ahead of the API server's, by the last answer to a read of a node; `None` before the first.
+    pub(crate) ahead: Option<SignedDuration>,
     pub(crate) skew_named: LogThrottle<()>,
     /// The first pod with `Lt` or `Gt` although the gate is off.
     compares: Compares,

@@ -50,8 +50,7 @@ impl Sender {
         let call = request.call.clone();
         let mut date = None;
         let read = async {
-            let (body, said) = self.send(request, Permitted { waited }).await?;
-            date = said;
+            let body = self.send(request, Permitted { waited }, &mut date).await?;
             query.read(&body).map_err(kube::Error::SerdeError)
         };
         let value = self.caller.read(call, read).await;
@@ -75,14 +74,19 @@ impl Sender {
         };
         let sent = async {
             let permitted = Permitted { waited: Some(waited) };
-            let (body, _) = self.send(request, permitted).await?;
+            let body = self.send(request, permitted, &mut None).await?;
             Accepted::read(&body).map_err(kube::Error::SerdeError)
         };
         self.caller.write(term, call, sent).await
     }
 
-    /// Sends a request; returns the body of the answer and the API server's clock.
-    async fn send(&self, request: Request, permitted: Permitted) -> kube::Result<(Bytes, Option<Timestamp>)> {
+    /// Sends a request; returns the body of a success. Any answer sets `date` to the API server's clock.
+    async fn send(
+        &self,
+        request: Request,
+        permitted: Permitted,
+        date: &mut Option<Timestamp>,
+    ) -> kube::Result<Bytes> {
         let mut http = request.http.map_err(kube::Error::BuildRequest)?;
         http.extensions_mut().insert(permitted);
         if let Some(within) = request.answer_within {
@@ -108,7 +112,7 @@ impl Sender {
             Some(response) => response,
             None => self.http.send(http.map(Body::from)).await?,
         };
-        let date = date_of(response.headers());
-        Ok((body_of(response).await?, date))
+        *date = date_of(response.headers());
+        body_of(response).await
     }
 }

@@ -45,6 +45,20 @@ pub enum DrawnFault {
         /// The error in seconds; positive: ahead, negative: behind.
         seconds: i32,
     },
+    /// A replica dies, and is started again where the clock is fast, for the rest of the history.
+    FastClock {
+        /// Number of the replica, from 1.
+        replica: usize,
+        /// How far its clock is ahead.
+        ahead: Duration,
+    },
+    /// A replica dies, and is started again with `--dry-run`, for this time.
+    DryRun {
+        /// Number of the replica, from 1.
+        replica: usize,
+        /// Time until it is started again without.
+        lasts: Duration,
+    },
     /// All watches end in good order, as after `--min-request-timeout`.
     WatchesEnd,
     /// History is compacted, and all watches end: those that continue from an old version are answered 410.
@@ -104,6 +118,8 @@ impl DrawnFault {
             Self::Outage(_) => FaultKind::Outage,
             Self::Restart(_) => FaultKind::Restart,
             Self::WrongClock { .. } => FaultKind::WrongClock,
+            Self::FastClock { .. } => FaultKind::FastClock,
+            Self::DryRun { .. } => FaultKind::DryRun,
             Self::WatchesEnd => FaultKind::WatchesEnd,
             Self::Compaction => FaultKind::Compaction,
             Self::Crash { .. } => FaultKind::Crash,
@@ -116,9 +132,11 @@ impl DrawnFault {
     /// The replica that the fault concerns, if any.
     pub(super) fn replica(&self) -> Option<usize> {
         match self {
-            Self::Crash { replica, .. } | Self::Stop { replica, .. } | Self::CutOff { replica, .. } => {
-                Some(*replica)
-            }
+            Self::Crash { replica, .. }
+            | Self::Stop { replica, .. }
+            | Self::CutOff { replica, .. }
+            | Self::FastClock { replica, .. }
+            | Self::DryRun { replica, .. } => Some(*replica),
             _ => None,
         }
     }
@@ -145,6 +163,15 @@ impl fmt::Display for DrawnFault {
                 )
             }
             Self::WrongClock { seconds } => write!(f, "the server's clock is {seconds} s ahead from here on"),
+            Self::FastClock { replica, ahead } => {
+                write!(
+                    f,
+                    "replica {replica} dies, and comes back with a clock that is {ahead:?} ahead"
+                )
+            }
+            Self::DryRun { replica, lasts } => {
+                write!(f, "replica {replica} dies, and is in dry run for {lasts:?}")
+            }
             Self::WatchesEnd => f.write_str("all watches end"),
             Self::Compaction => f.write_str("history is compacted, and all watches end"),
             Self::Crash {

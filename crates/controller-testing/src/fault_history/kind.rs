@@ -51,10 +51,14 @@ pub enum FaultKind {
     LeaseDeleted,
     /// The server's clock is wrong.
     WrongClock,
+    /// The clock of a replica is fast. A slow one makes it late, as documented.
+    FastClock,
+    /// A replica runs with `--dry-run`.
+    DryRun,
 }
 
 /// Each kind, as often as it is drawn in comparison with the others.
-const WEIGHTS: [(FaultKind, usize); 18] = [
+const WEIGHTS: [(FaultKind, usize); 20] = [
     (FaultKind::Writes, 7),
     (FaultKind::Lists, 4),
     (FaultKind::Watches, 4),
@@ -73,6 +77,8 @@ const WEIGHTS: [(FaultKind, usize); 18] = [
     (FaultKind::LeaseStolen, 4),
     (FaultKind::LeaseDeleted, 2),
     (FaultKind::WrongClock, 2),
+    (FaultKind::FastClock, 2),
+    (FaultKind::DryRun, 2),
 ];
 
 /// The kinds that can strike a controller.
@@ -140,6 +146,7 @@ impl FaultKind {
                     Fault::status(415, "UnsupportedMediaType"),
                 ]),
             },
+            Self::Outage if draw.chance(20) => DrawnFault::Outage(draw.time(seconds(600, 3600))),
             Self::Outage => DrawnFault::Outage(draw.time(seconds(1, 60))),
             Self::Restart => DrawnFault::Restart(draw.time(seconds(1, 60))),
             Self::WatchesEnd => DrawnFault::WatchesEnd,
@@ -160,6 +167,14 @@ impl FaultKind {
                 let seconds = if draw.chance(50) { wrong } else { -wrong };
                 DrawnFault::WrongClock { seconds }
             }
+            Self::FastClock => DrawnFault::FastClock {
+                replica: draw.number(1..replicas + 1),
+                ahead: draw.time(seconds(1, 3600)),
+            },
+            Self::DryRun => DrawnFault::DryRun {
+                replica: draw.number(1..replicas + 1),
+                lasts: draw.time(seconds(10, 60)),
+            },
         }
     }
 }
@@ -194,6 +209,7 @@ impl Which {
             // Streams are not served, stall or end too soon.
             (Self::Lists(_), 0) => draw.pick(&[
                 Fault::status(422, "Invalid"),
+                Fault::status(410, "Expired"),
                 Fault::WatchSilent,
                 Fault::WatchEnds,
             ]),

@@ -121,8 +121,10 @@ pub struct Life {
     pub identity: Option<String>,
     /// Its client of the server.
     pub client: kube::Client,
-    /// The wall clock at the start.
+    /// Its wall clock at the start.
     pub now: Timestamp,
+    /// It runs with `--dry-run`.
+    pub dry_run: bool,
     /// Completes when the process must stop, as on SIGTERM.
     pub stop: oneshot::Receiver<()>,
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use controller_core::time::saturating_add;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
@@ -112,6 +113,8 @@ pub(super) enum Step {
     Up,
     /// A replica is started, possibly again.
     Start(usize),
+    /// A replica is started again without `--dry-run`.
+    EndDryRun(usize),
     /// The thief of the Lease renews it.
     ThiefRenews,
 }
@@ -119,6 +122,10 @@ pub(super) enum Step {
 #[derive(Default)]
 pub(super) struct Replica {
     lives: usize,
+    /// How far its clock is ahead from the next start on.
+    pub(super) clock_ahead: Duration,
+    /// It runs with `--dry-run` from the next start on.
+    pub(super) dry_run: bool,
     pub(super) process: Option<Process>,
 }
 
@@ -248,6 +255,10 @@ impl<'a, S: Suite> Stage<'a, S> {
             Step::Up if self.server.elapsed() >= self.out_until => self.server.up(),
             Step::Up => {}
             Step::Start(replica) => self.start(replica),
+            Step::EndDryRun(replica) => {
+                self.replicas[replica].dry_run = false;
+                self.kill(replica, Duration::ZERO);
+            }
             Step::ThiefRenews => self.noted.lock().fence.renew(&self.server, self.now()),
         }
     }
@@ -263,7 +274,8 @@ impl<'a, S: Suite> Stage<'a, S> {
         let (stop, stopped) = oneshot::channel();
         let life = Life {
             client: self.server.client_as(&format!("{}/{identity}", S::NAME)),
-            now,
+            now: saturating_add(now, replica.clock_ahead),
+            dry_run: replica.dry_run,
             identity: self.history.has_election().then(|| identity.clone()),
             stop: stopped,
         };
@@ -288,6 +300,16 @@ impl<'a, S: Suite> Stage<'a, S> {
         if let Some(number) = found {
             self.plan(self.server.elapsed() + death.restart, Step::Start(number));
         }
+    }
+
+    /// Kills the process of a replica, which is started again after this time; returns false if there is none.
+    pub(super) fn kill(&mut self, replica: usize, restart: Duration) -> bool {
+        let Some(process) = &self.replicas[replica].process else {
+            return false;
+        };
+        let identity = process.identity.clone();
+        self.die(&Death { identity, restart });
+        true
     }
 
     /// Tells the stage of deaths that a request brings.

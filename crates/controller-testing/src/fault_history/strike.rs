@@ -14,6 +14,9 @@ use super::run::{Death, Stage, Step};
 use super::strikes::Suspect;
 use super::which::{Which, concerns};
 
+/// Time until a process that was killed is back.
+const RESTART: Duration = Duration::from_secs(1);
+
 impl<S: Suite> Stage<'_, S> {
     /// Makes fault `number` of the history happen.
     pub(super) fn strike(&mut self, number: usize) {
@@ -65,6 +68,15 @@ impl<S: Suite> Stage<'_, S> {
                 self.suspect(number);
                 self.server
                     .offset_clock(SignedDuration::from_secs(seconds.into()));
+            }
+            DrawnFault::FastClock { replica, ahead } => {
+                self.replicas[replica - 1].clock_ahead = ahead;
+                self.restart(number, replica - 1);
+            }
+            DrawnFault::DryRun { replica, lasts } => {
+                self.replicas[replica - 1].dry_run = true;
+                self.restart(number, replica - 1);
+                self.plan(self.server.elapsed() + lasts, Step::EndDryRun(replica - 1));
             }
             DrawnFault::WatchesEnd => {
                 self.cut_watches(number);
@@ -151,17 +163,25 @@ impl<S: Suite> Stage<'_, S> {
         self.plan(at, Step::Up);
     }
 
+    /// Kills a replica, which is back a second later.
+    fn restart(&mut self, fault: usize, replica: usize) {
+        if self.kill(replica, RESTART) {
+            self.struck(fault);
+        }
+    }
+
     fn crash(&mut self, fault: usize, number: usize, moment: DeathPoint, restart: Duration) {
+        if moment == DeathPoint::Now {
+            if self.kill(number, restart) {
+                self.struck(fault);
+            }
+            return;
+        }
         let Some(process) = &self.replicas[number].process else {
             return;
         };
         let identity = process.identity.clone();
         let death = Death { identity, restart };
-        if moment == DeathPoint::Now {
-            self.struck(fault);
-            self.die(&death);
-            return;
-        }
         let (deaths, noted) = (self.deaths(), Arc::clone(&self.noted));
         let is_write = move |request: &RecordedRequest| {
             let mut written = S::WRITES.iter();

@@ -1,5 +1,8 @@
 //! A clock of ours that is wrong.
 
+use std::time::Duration;
+
+use embedded_apiserver::{Fault, RequestVerb};
 use rstest::rstest;
 
 use crate::world::{For, World};
@@ -22,6 +25,28 @@ async fn no_clock_evicts_early_or_late(#[case] ahead: i64) {
     world.taint("unstamped");
     assert_eq!(world.alive_after(99).await, 2, "{:?}", world.all_writes());
     assert_eq!(world.alive_after(3).await, 0);
+}
+
+/// A refusal has the API server's time, too.
+#[rstest]
+#[case::refused(Fault::status(500, "InternalError"), 0)]
+#[case::throttled(Fault::Throttled { retry_after: Duration::from_secs(1) }, 0)]
+#[case::no_connection(Fault::DropBefore, 1)]
+#[tokio::test(start_paused = true)]
+async fn a_fast_clock_evicts_nobody_early_where_no_node_can_be_read(
+    #[case] fault: Fault,
+    #[case] left: usize,
+) {
+    let world = World::with_nodes(["n"]);
+    world.pod("a", "n", For::Seconds(100));
+    world.fail_next(usize::MAX, RequestVerb::Get, "nodes", fault);
+    let _controller = world.start_with_clock_ahead(HOUR);
+    world.pass(100).await;
+    world.taint_added("n", 0);
+    assert_eq!(world.alive_after(99).await, 1, "{:?}", world.all_writes());
+    assert_eq!(world.alive_after(600).await, left);
+    world.server.clear_faults();
+    assert_eq!(world.alive_after(10).await, 0);
 }
 
 #[tokio::test(start_paused = true)]

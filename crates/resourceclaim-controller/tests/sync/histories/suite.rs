@@ -26,6 +26,9 @@ const WRITES_A_STEP: usize = 10;
 const QUIET: Duration = Duration::from_secs(25);
 /// Most writes that giving a claim back takes.
 const MOST_STEPS: usize = 4;
+/// Most times that a process sends a write which is refused, beside one for each step and fault: the waits double from
+/// 5 ms on, and a refusal lasts for at most two minutes.
+const MOST_TRIES: usize = 20;
 
 /// Everything but the controller.
 #[derive(Default)]
@@ -101,9 +104,27 @@ impl Scene for Claims {
             let is_judged = !matches!(&*write.resource, "leases" | "events");
             is_judged && write.user_agent.starts_with("resourceclaim-controller")
         });
-        let most = WRITES_A_STEP * (history.actions.len() + history.faults.len());
-        if writes.len() > most {
-            return Err(format!("{} writes, where {most} are many", writes.len()));
+        let (refused, others): (Vec<_>, Vec<_>) = writes
+            .iter()
+            .partition(|write| matches!(write.code, Some(403 | 422 | 429)));
+        let steps = history.actions.len() + history.faults.len();
+        let most = WRITES_A_STEP * steps;
+        if others.len() > most {
+            return Err(format!("{} writes, where {most} are many", others.len()));
+        }
+        let mut tries = BTreeMap::new();
+        for write in refused {
+            // A claim has another name in each try.
+            let (of, entry) = (
+                &write.body["metadata"]["ownerReferences"],
+                &write.body["metadata"]["annotations"],
+            );
+            let what = format!("{} {} {} {of} {entry}", write.user_agent, write.verb, write.name);
+            let tries = tries.entry(what).or_insert(0);
+            *tries += 1;
+            if *tries > MOST_TRIES + steps {
+                return Err(format!("refused {tries} times: {write}"));
+            }
         }
         let rest = server.elapsed().saturating_sub(QUIET);
         // Refused writes are retried, more and more rarely, until a broken watch is back.

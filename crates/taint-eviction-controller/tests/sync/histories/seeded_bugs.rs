@@ -14,7 +14,7 @@ controller_testing::seeded_bugs! { Ledger;
             head.method == Method::GET && head.uri.path().starts_with("/api/v1/nodes/")
         };
         hoarding::<NodeWire>(refused(env, is_read, StatusCode::FORBIDDEN, "Forbidden"))
-    }, 94, "is gone");
+    }, 117, "no taint calls for its eviction");
     // Any pod with the name is deleted.
     a_delete_without_the_uid_is_found: found(|env| edited(env, |head, body| {
         if head.method == Method::DELETE {

@@ -15,7 +15,7 @@ use super::suite::Nodes;
 
 controller_testing::seeded_bugs! { Nodes;
     a_missed_delete_after_a_relist_is_found:
-        found_with_faults(hoarding::<NodeWire>, 20, "after the last fault node-");
+        found_with_faults(hoarding::<NodeWire>, 237, "after the last fault node-");
     a_forgotten_retry_is_found: found_with_faults(forgets_to_retry, 16, "after the last fault node-");
 }
 
