@@ -225,6 +225,21 @@ pub fn refused(
     env
 }
 
+/// Writes in spite of `--dry-run`.
+pub fn ignores_dry_run(mut env: Surroundings) -> Surroundings {
+    env.dry_run = false;
+    env
+}
+
+/// Goes by its own clock alone: no answer has a `Date`.
+pub fn ignores_the_servers_clock(env: Surroundings) -> Surroundings {
+    sent(env, |client, head, body| async move {
+        let mut answer = send(&client, head, body).await?;
+        answer.headers_mut().remove(DATE);
+        Ok(answer)
+    })
+}
+
 /// Sends requests through `send`.
 pub fn sent<F>(mut env: Surroundings, send: fn(Client, Parts, Vec<u8>) -> F) -> Surroundings
 where

@@ -3,8 +3,11 @@
 use std::collections::HashMap;
 
 use controller_core::cache::SourceEvent;
+use controller_testing::fault_history::FaultKind;
 use controller_testing::history::Histories;
-use controller_testing::seeded_bugs::{Surroundings, edited, forgets_to_retry, found_with_faults, retold};
+use controller_testing::seeded_bugs::{
+    Surroundings, edited, forgets_to_retry, found_by, found_with_faults, ignores_the_servers_clock, retold,
+};
 use serde_json::Value;
 use ttl_after_finished_controller::view::JobWire;
 
@@ -23,6 +26,12 @@ fn a_delete_without_the_version_is_found() {
     let early = ["it expires in", "it has no ttl", "it has not finished"];
     let is_early = early.iter().any(|early| failure.what.contains(early));
     assert!(is_early, "{failure}");
+}
+
+#[test]
+fn a_fast_clock_that_counts_is_found() {
+    let trusts_itself = Histories::<Jobs>::with(ignores_the_servers_clock);
+    found_by(&trusts_itself, FaultKind::FastClock, 0, "it expires in");
 }
 
 /// Deletes a Job whatever its version.

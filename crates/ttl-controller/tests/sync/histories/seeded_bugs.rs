@@ -6,7 +6,9 @@ use controller_runtime::driver;
 use controller_runtime::leader::Leadership;
 use controller_testing::fault_history::FaultKind;
 use controller_testing::history::Histories;
-use controller_testing::seeded_bugs::{forgets_to_retry, found_and_shrunk, found_by, gives_up, hoarding};
+use controller_testing::seeded_bugs::{
+    forgets_to_retry, found_and_shrunk, found_by, gives_up, hoarding, ignores_dry_run,
+};
 use futures::FutureExt;
 use ttl_controller::TtlController;
 use ttl_controller::view::NodeWire;
@@ -45,4 +47,10 @@ fn a_replica_that_leads_on_is_found_by_its_cut_off() {
 fn a_node_that_is_given_up_is_found_by_refusals_that_last() {
     let gives_up = Histories::<Nodes>::with(gives_up);
     found_by(&gives_up, FaultKind::Refusals, 0, "after the last fault node-");
+}
+
+#[test]
+fn a_dry_run_that_writes_is_found() {
+    let writes = Histories::<Nodes>::with(ignores_dry_run);
+    found_by(&writes, FaultKind::DryRun, 0, "writes while the lease is held by");
 }
