@@ -1,5 +1,7 @@
 //! A controller as a program: everything that its binary, its chart and its tests need to know.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::Resource;
 use prometheus::Registry;
 
@@ -22,6 +24,9 @@ pub trait App: Controller {
 
     /// The subcommand `explain`; `None`: no such subcommand.
     const EXPLAIN: Option<Explain<Self>> = None;
+
+    /// The subcommand that reports on many objects; `None`: no such subcommand.
+    const REPORT: Option<Report<Self>> = None;
 
     /// The subcommand `preflight`; `None`: no such subcommand.
     const PREFLIGHT: Option<Preflight<Self>> = None;
@@ -70,10 +75,24 @@ pub struct Explain<A: App> {
     pub by: Explainer<A>,
 }
 
+/// Objects of another kind that `explain` takes by a flag instead of its argument.
+pub struct ExplainOther<A: App> {
+    /// Name of the flag.
+    pub flag: &'static str,
+    /// The value's name in the help, such as `NAMESPACE/POD`.
+    pub object: &'static str,
+    /// Help for the flag.
+    pub help: &'static str,
+    /// Makes the explanation.
+    pub by: ExplainOne<A>,
+}
+
 /// Explains from the query results of a pass.
 pub enum Explainer<A: App> {
     /// Explains one object, which must be named.
     One(ExplainOne<A>),
+    /// Explains one object, or one of another kind.
+    OneOr(ExplainOne<A>, ExplainOther<A>),
     /// Explains all objects, or only the named one.
     All(ExplainAll<A>),
 }
@@ -85,6 +104,79 @@ pub type ExplainAll<A> = fn(&<A as App>::Config, &Pass<A>, Now, Option<&str>) ->
 
 /// The text, or the queries to send first.
 pub type Explanation<C> = Result<Prepared<<C as Controller>::Query>, Failure>;
+
+/// A subcommand that only reads, prints a report, and ends with a code.
+pub struct Report<A: App> {
+    /// Name of the subcommand.
+    pub name: &'static str,
+    /// What the subcommand prints, for the help.
+    pub about: &'static str,
+    /// More of the help, such as the exit codes.
+    pub help: &'static str,
+    /// The binary is this subcommand if it is called by this name: a plugin of kubectl.
+    pub plugin: &'static str,
+    /// Flags besides those of the connection and the log.
+    pub flags: &'static [Flag],
+    /// Makes the report.
+    pub by: ReportBy<A>,
+}
+
+/// Makes a report, or names the queries to send first.
+pub type ReportBy<A> =
+    fn(&Pass<A>, Now, &Flags) -> Result<Prepared<<A as Controller>::Query, Printed>, Failure>;
+
+/// A flag of a [`Report`].
+pub struct Flag {
+    /// Name, without dashes.
+    pub name: &'static str,
+    /// A letter that is the same flag, as kubectl has it.
+    pub short: Option<char>,
+    /// What the flag takes.
+    pub takes: Takes,
+    /// Help for the flag.
+    pub help: &'static str,
+}
+
+/// What a [`Flag`] takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Takes {
+    /// Nothing.
+    Nothing,
+    /// A text, and may be given several times. Its name in the help.
+    Texts(&'static str),
+    /// One of these; the first is the default.
+    OneOf(&'static [&'static str]),
+}
+
+/// The flags as given, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flags(pub BTreeMap<&'static str, Vec<String>>);
+
+impl Flags {
+    /// The values of a flag; none if the flag is not given.
+    pub fn texts(&self, name: &str) -> &[String] {
+        self.0.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// The last value of a flag.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.texts(name).last().map(String::as_str)
+    }
+
+    /// True if the flag is given.
+    pub fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+}
+
+/// What a report prints, and the code of its exit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Printed {
+    /// For stdout, with its line breaks.
+    pub text: String,
+    /// The exit code.
+    pub code: u8,
+}
 
 /// The properties of a controller that `preflight` needs.
 pub struct Preflight<A: App> {

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use controller_runtime::clock::Clock;
 use embedded_apiserver::{Loopback, Resource, Server};
-use local_control_plane::{ProcessUsage, eventually};
+use local_control_plane::{Process, ProcessUsage, eventually};
 use serde_json::Value;
 
 use crate::replica::Replica;
 
+const KUBECONFIG: &str = "kubeconfig";
 /// Rest of the binary before its memory is read.
 const REST: Duration = Duration::from_secs(10);
 /// Limit for anything that the binary does, however busy the machine is.
@@ -22,8 +23,9 @@ pub struct Beside {
     pub server: Server,
     pub clock: Clock,
     pub replica: Replica,
+    binary: PathBuf,
     _door: Loopback,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Beside {
@@ -34,7 +36,7 @@ impl Beside {
         let server = Server::new(move || wall.now());
         seed(&server);
         let directory = tempfile::tempdir().unwrap();
-        let kubeconfig = directory.path().join("kubeconfig");
+        let kubeconfig = directory.path().join(KUBECONFIG);
         let transport = server.listen(0).await.unwrap();
         transport.kubeconfig_file(&kubeconfig).unwrap();
         let binary = PathBuf::from(std::env::var_os(variable).unwrap());
@@ -43,8 +45,9 @@ impl Beside {
             server,
             clock,
             replica,
+            binary,
             _door: transport,
-            _directory: directory,
+            directory,
         }
     }
 
@@ -60,6 +63,23 @@ impl Beside {
     pub async fn until_all(&self, resource: &'static Resource, what: &str, is: impl Fn(&Value) -> bool) {
         self.until(what, async || self.server.list(resource).iter().all(&is))
             .await;
+    }
+
+    /// Runs a subcommand of the binary to its end; returns what it printed, how long it took, and its usage shortly
+    /// before the end.
+    pub async fn subcommand(&self, args: &[&str]) -> (String, Duration, ProcessUsage) {
+        let kubeconfig = self.directory.path().join(KUBECONFIG);
+        let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
+        let began = self.clock.instant();
+        let mut process = Process::spawn(&self.binary, &[args, &[&kubeconfig]].concat(), &[]).unwrap();
+        let mut usage = process.usage().unwrap();
+        let ended = async || {
+            // A process that has ended has no usage.
+            usage = process.usage().unwrap_or(usage);
+            process.exited().unwrap()
+        };
+        eventually(WITHIN, "the subcommand ends", ended).await.unwrap();
+        (process.log(), began.elapsed(), usage)
     }
 
     /// Changes an existing object.

@@ -99,10 +99,29 @@ impl Cluster {
 
     /// What `explain` prints for an object in the namespace `default`.
     pub async fn explain(&self, name: &str) -> String {
+        let (text, code) = self.subcommand(&["explain", &format!("default/{name}")]).await;
+        assert_eq!(code, Some(0), "{text}");
+        text
+    }
+
+    /// What a subcommand of the binary prints, and its exit code.
+    pub async fn subcommand(&self, args: &[&str]) -> (String, Option<i32>) {
         let kubeconfig = format!("--kubeconfig={}", self.kubeconfig.display());
-        let object = format!("default/{name}");
-        let mut explain = Process::spawn(&self.binary, &["explain", &object, &kubeconfig], &[]).unwrap();
-        ended_well(&mut explain).await
+        let mut process = Process::spawn(&self.binary, &[args, &[&kubeconfig]].concat(), &[]).unwrap();
+        let ended = process.wait_exit(SOON * 3).await.unwrap();
+        (process.log(), ended.code())
+    }
+
+    /// What the binary prints as a plugin of `kubectl` with this name, such as `kubectl-x_y`, and its exit code.
+    pub async fn plugin(&self, kubectl: &Path, name: &str, args: &[&str]) -> (String, Option<i32>) {
+        let folder = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(&self.binary, folder.path().join(name)).unwrap();
+        let path = folder.path().to_str().unwrap();
+        let kubeconfig = format!("--kubeconfig={}", self.kubeconfig.display());
+        let variables = [("PATH", path), ("HOME", "/nonexistent")];
+        let mut process = Process::spawn(kubectl, &[args, &[&kubeconfig]].concat(), &variables).unwrap();
+        let ended = process.wait_exit(SOON * 3).await.unwrap();
+        (process.log(), ended.code())
     }
 
     /// A client with the permissions of the account.

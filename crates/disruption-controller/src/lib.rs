@@ -4,6 +4,7 @@
 pub mod config;
 pub mod decide;
 pub mod discovery;
+pub mod drain;
 pub mod events;
 pub mod explain;
 pub mod labels;
@@ -21,7 +22,7 @@ use std::collections::BTreeMap;
 
 use controller_core::about::{About, about};
 use controller_core::app::{
-    App, BuiltIn, Explain, Explainer, Fields, Informers, Preflight, Prepared, Started,
+    App, BuiltIn, Explain, ExplainOther, Explainer, Fields, Informers, Preflight, Prepared, Report, Started,
 };
 use controller_core::cache::Store;
 use controller_core::controller::Pass;
@@ -79,8 +80,18 @@ impl App for DisruptionController {
         object: "NAMESPACE/PDB",
         help: "The PodDisruptionBudget",
         settings: &[],
-        by: Explainer::One(|_, pass, now, pdb| explain::explain(pass, pdb, now.wall)),
+        by: Explainer::OneOr(
+            |_, pass, now, pdb| explain::explain(pass, pdb, now.wall),
+            ExplainOther {
+                flag: "pod",
+                object: "NAMESPACE/POD",
+                help: "Explain instead whether this pod can be evicted, and its budgets",
+                by: |_, pass, now, pod| explain::explain_pod(pass, pod, now.wall),
+            },
+        ),
     });
+
+    const REPORT: Option<Report<Self>> = Some(drain::blockers::REPORT);
 
     const PREFLIGHT: Option<Preflight<Self>> = Some(Preflight {
         built_in: BuiltIn {

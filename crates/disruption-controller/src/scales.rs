@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,15 +34,23 @@ pub struct Sources<'a> {
 }
 
 impl Sources<'_> {
-    /// The scales of the controllers of a budget's pods. An error holds the next queries to send: a few at a time, so
-    /// that a budget of a thousand controllers keeps nobody waiting. Stops at the first scale that fails, because that
-    /// decides.
-    pub fn scales(&self, Situation { pdb, counts, .. }: &Situation) -> Result<Scales, Vec<Query>> {
-        let (mut scales, mut unread) = (Scales::new(), BTreeSet::new());
+    /// The scales that a budget's numbers need. An error holds the next queries to send: a few at a time, so that a
+    /// budget of a thousand controllers keeps nobody waiting. Stops at the first scale that fails, because that decides.
+    pub fn scales(&self, situation: &Situation) -> Result<Scales, Vec<Query>> {
         // A budget that cannot be computed anyway needs no reads.
-        if !demand(pdb).is_ok_and(Demand::needs_scales) {
-            return Ok(scales);
+        if !demand(&situation.pdb).is_ok_and(Demand::needs_scales) {
+            return Ok(Scales::new());
         }
+        self.of_controllers(situation, true)
+    }
+
+    /// The scales of all controllers of a budget's pods, or those up to the first that fails.
+    pub fn of_controllers(
+        &self,
+        Situation { pdb, counts, .. }: &Situation,
+        stops: bool,
+    ) -> Result<Scales, Vec<Query>> {
+        let (mut scales, mut unread) = (Scales::new(), BTreeSet::new());
         let namespace = pdb.key.namespace.clone().unwrap_or_default();
         let held = |kind: Builtin, name: &str| {
             let (namespace, name) = (pdb.key.namespace.clone(), name.into());
@@ -76,7 +85,7 @@ impl Sources<'_> {
             };
             let fails = matches!(scale, Scale::Unknown(_));
             scales.insert(Arc::clone(controller), scale);
-            if fails {
+            if fails && stops {
                 break;
             }
         }
@@ -148,6 +157,22 @@ impl Sources<'_> {
     fn ask(&self, query: Query) -> Result<&Reply<Answer>, Query> {
         (self.answer)(&query).ok_or(query)
     }
+}
+
+/// The scales of the controllers that `held` has; the others count as gone. For budgets whose numbers need none.
+pub fn held_scales(
+    Situation { pdb, counts, .. }: &Situation,
+    held: &dyn Fn(Builtin, &ObjectKey) -> Option<Arc<WorkloadView>>,
+) -> Scales {
+    let held = |kind: Builtin, name: &str| {
+        let (namespace, name) = (pdb.key.namespace.clone(), name.into());
+        held(kind, &ObjectKey { namespace, name })
+    };
+    let scale = |controller: &Arc<OwnerRef>| {
+        let scale = scale_of(controller, held, |_| Ok::<_, Infallible>(Reading::NotFound));
+        (Arc::clone(controller), scale.unwrap_or(Scale::Gone))
+    };
+    counts.controllers.keys().map(scale).collect()
 }
 
 fn find(kinds: &[Kind], owner: &OwnerRef) -> Option<Kind> {

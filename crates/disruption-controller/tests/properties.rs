@@ -252,6 +252,7 @@ impl Cluster {
                 selector: selector(app).into(),
                 min_available,
                 max_unavailable,
+                always_allow: false,
                 status: Status::default(),
                 written_by: None,
             };
@@ -362,7 +363,7 @@ impl Cluster {
                 let items = pod.map(sim::observed).into_iter().collect();
                 Ok(Answer::Pods(Page { items, token: None }))
             }
-            Query::Pdbs(_) | Query::Pods(_) | Query::Workloads(..) => {
+            Query::Page(_) => {
                 unreachable!("only explain lists")
             }
         }

@@ -42,6 +42,7 @@ fn pdb() -> PdbView {
         selector: Selector::all().into(),
         min_available: Some(Amount::Int(1)),
         max_unavailable: None,
+        always_allow: false,
         status: Status::default(),
         written_by: None,
     }

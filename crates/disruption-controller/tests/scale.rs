@@ -100,6 +100,40 @@ async fn a_change_costs_little_beside_budgets_that_no_index_finds() {
     assert_eq!(beside.replica.stop().await, Some(0));
 }
 
+/// For every node; each pod has a line. The embedded server takes most of the time, so the report's own CPU counts.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "nightly: a release build in $DISRUPTION_CONTROLLER_BINARY"]
+async fn what_blocks_drains_of_fifty_thousand_pods_takes_little_memory_and_cpu() {
+    const BUDGETS: usize = 2_000;
+    const CPU: Duration = Duration::from_secs(3);
+    const MEMORY: u64 = 110 << 20;
+
+    let beside = Beside::start(BINARY, &ARGS, |server| {
+        server.seed_nodes(5_000);
+        server.seed_pods(50_000);
+        for number in 0..BUDGETS {
+            let app = json!({ "key": "app.kubernetes.io/name", "operator": "In", "values": [format!("app-{number}")] });
+            insert_pdb(server, &format!("seed-{}", number % 50), number, &[app], 18 + number % 3);
+        }
+    })
+    .await;
+    let is = |pdb: &Value| pdb["status"]["observedGeneration"] == 1;
+    beside
+        .until_all(&POD_DISRUPTION_BUDGETS, "all are computed", is)
+        .await;
+    let (text, took, usage) = beside.subcommand(&["blockers"]).await;
+    let sum = text.lines().last().unwrap();
+    println!(
+        "{sum}: {took:.1?}, {:.1?} of CPU, {} MiB",
+        usage.cpu,
+        usage.peak_rss >> 20
+    );
+    assert!(sum.starts_with("50000 pods on 5000 nodes: "), "{sum}");
+    assert!(usage.cpu < CPU, "{:?} of CPU", usage.cpu);
+    assert!(usage.peak_rss < MEMORY, "{} MiB", usage.peak_rss >> 20);
+    assert_eq!(beside.replica.stop().await, Some(0));
+}
+
 fn insert_pdb(server: &Server, namespace: &str, number: usize, requirements: &[Value], min_available: usize) {
     let pdb = json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",

@@ -6,12 +6,15 @@ use std::time::Duration;
 use controller_core::app::{Failure, Prepared};
 use controller_core::controller::{Controller, Now, Pass, Reply};
 use controller_core::error::Chain;
+use futures::stream::{self, StreamExt};
 
 use super::Env;
 use crate::sender::Sender;
 
 /// Wait before an API server that gave no answer at the start is queried again.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
+/// Most queries in flight at a time.
+const QUERIES_AT_ONCE: usize = 8;
 
 /// Sends the queries that `explain` names until it is complete. The answers are in the pass; errors come from
 /// `explain`.
@@ -31,7 +34,7 @@ pub async fn explain<C: Controller, T>(
             Prepared::Ready(result) => return Ok(result),
             Prepared::Queries(queries) => queries,
         };
-        for query in queries {
+        let ask = async |query: C::Query| {
             let asked = now();
             let (value, date) = sender.ask(&query, None).await;
             let reply = Reply {
@@ -40,6 +43,10 @@ pub async fn explain<C: Controller, T>(
                 answered: now(),
                 date,
             };
+            (query, reply)
+        };
+        let mut replies = stream::iter(queries).map(ask).buffered(QUERIES_AT_ONCE);
+        while let Some((query, reply)) = replies.next().await {
             pass.answered(query, reply);
         }
     }

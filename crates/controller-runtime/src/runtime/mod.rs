@@ -7,6 +7,7 @@ mod explain;
 mod identity;
 pub mod preflight;
 mod process;
+mod report;
 mod services;
 mod version;
 
@@ -54,7 +55,9 @@ fn run<A: App>(
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<ExitCode, Failure> {
     let mut extra: Vec<_> = A::EXPLAIN.iter().map(explain::subcommand).collect();
+    extra.extend(A::REPORT.iter().map(report::subcommand));
     extra.extend(A::PREFLIGHT.map(|_| preflight::subcommand()));
+    let args = report::of_plugin::<A>(args);
     let invocation = match args::parse::<A::Config>(A::ABOUT, extra, args, variable) {
         Ok(invocation) => invocation,
         Err(usage) if usage.exit_code == 0 => {

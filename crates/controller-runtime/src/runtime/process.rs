@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::ArgMatches;
 use controller_core::about::About;
-use controller_core::app::{App, Failure};
+use controller_core::app::{App, Failure, Printed};
 use controller_core::config::{CommonConfig, ControllerConfig, MetricsAuthorization};
 use controller_core::version::SUPPORTED_KUBERNETES;
 use futures::FutureExt;
@@ -15,7 +15,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
 use super::identity::{host_name, lease_identity, lease_namespace};
-use super::{DRAIN_TIMEOUT, Services, explain, preflight};
+use super::{DRAIN_TIMEOUT, Services, explain, preflight, report};
 use crate::admin::Authorizer;
 use crate::api::client::{ConnectOptions, Connection, connect};
 use crate::api::limits::Limits;
@@ -82,9 +82,13 @@ pub(super) async fn answer<A: App>(
         };
         return Ok((printed, ExitCode::from(report.exit_code())));
     }
-    let explained = A::EXPLAIN.ok_or_else(|| format!("no subcommand {name}"))?;
     let encoding = config.common().kube_api_content_type;
     let sender = Sender::new(http, Caller::new(clock), encoding);
+    if let Some(report) = A::REPORT.filter(|report| name == report.name) {
+        let Printed { text, code } = report::printed(&report, matches, sender).await?;
+        return Ok((text, ExitCode::from(code)));
+    }
+    let explained = A::EXPLAIN.ok_or_else(|| format!("no subcommand {name}"))?;
     Ok((
         explain::text(&explained, matches, config, sender).await?,
         ExitCode::SUCCESS,

@@ -12,7 +12,7 @@ pub struct Draw(ChaCha8Rng);
 
 impl Draw {
     /// Sequence number `sequence` of `seed`; sequences of a seed are independent.
-    pub(super) fn new(seed: u64, sequence: u64) -> Self {
+    pub fn new(seed: u64, sequence: u64) -> Self {
         let mut generator = ChaCha8Rng::seed_from_u64(seed);
         generator.set_stream(sequence);
         Self(generator)

@@ -1,58 +1,32 @@
-//! `disruption-controller explain NAMESPACE/PDB`: every number and its source, the pods that are not healthy and why,
+//! `disruption-controller explain NAMESPACE/PDB`, and `--pod NAMESPACE/POD`: every number and its source, the pods that are not healthy and why,
 //! and the scale of each controller.
 
 mod text;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
-use controller_core::api::CallFailed;
 use controller_core::app::{Failure, Prepared};
-use controller_core::cache::Page;
 use controller_core::controller::Pass;
-use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use controller_core::meta::{ObjectKey, Uid};
 use controller_core::time::saturating_add;
 use jiff::Timestamp;
 
 use crate::DisruptionController;
-use crate::decide::{
-    Builtin, DELETION_TIMEOUT, Decision, Demand, Fate, Scale, Scales, Situation, decide, demand,
-};
-use crate::requests::{Answer, Query};
-use crate::scales::Sources;
-use crate::state::State;
+use crate::decide::{DELETION_TIMEOUT, Demand, Fate, Scale, demand};
+use crate::drain::world::{Missing, World};
+use crate::drain::{Flags, Judged, judge};
+use crate::requests::Query;
 use crate::view::{PdbView, PodView};
 
-/// The kinds of workloads that are listed.
-const WORKLOADS: [Builtin; 4] = [
-    Builtin::ReplicationController,
-    Builtin::ReplicaSet,
-    Builtin::Deployment,
-    Builtin::StatefulSet,
-];
-
 /// The explanation, ready to print. What a running controller would remember is unknown here.
-struct Explanation {
-    situation: Situation,
+struct Explanation<'a> {
+    judged: &'a Judged<'a>,
     /// The other budgets of its namespace.
     others: Vec<Arc<PdbView>>,
-    /// Its pods, by name.
-    pods: Vec<Arc<PodView>>,
-    /// The scales of the controllers of its pods; empty if the expected pods are counted.
-    scales: Scales,
     /// `None` if the spec is invalid.
     demand: Option<Demand>,
-    decision: Decision,
     now: Timestamp,
-}
-
-/// Why there is no explanation yet.
-enum Missing {
-    /// These queries must be sent first.
-    Answers(Vec<Query>),
-    /// The budget cannot be read, or does not exist.
-    Failed(Failure),
 }
 
 /// What wants pods, and how many of them exist.
@@ -69,94 +43,63 @@ pub fn explain(
     key: &ObjectKey,
     now: Timestamp,
 ) -> Result<Prepared<Query>, Failure> {
-    match explanation(pass, key, now) {
-        Ok(explanation) => Ok(Prepared::Ready(explanation.to_string())),
-        Err(Missing::Answers(queries)) => Ok(Prepared::Queries(queries)),
-        Err(Missing::Failed(failure)) => Err(failure),
-    }
+    Missing::prepared(budget(pass, key, now))
 }
 
-fn explanation(
+/// Explains at `now` whether the pod `key` can be evicted, and its budgets.
+pub fn explain_pod(
     pass: &Pass<DisruptionController>,
     key: &ObjectKey,
     now: Timestamp,
-) -> Result<Explanation, Missing> {
-    let none = || Missing::Failed(format!("no PodDisruptionBudget {key}").into());
-    let namespace = key.namespace.clone().unwrap_or_default();
-    let pdbs = match read(pass, Query::Pdbs(Arc::clone(&namespace)))? {
-        Answer::Pdbs(pdbs) => views(pdbs),
-        _ => vec![],
-    };
-    let (asked, others): (Vec<_>, _) = pdbs.into_iter().partition(|pdb| pdb.key == *key);
-    let pdb = asked.into_iter().next().ok_or_else(none)?;
-    let mut pods = match read(pass, Query::Pods(Arc::clone(&namespace)))? {
-        Answer::Pods(pods) => views(pods),
-        _ => vec![],
-    };
-    let mut state = State::default();
-    for pod in &pods {
-        state.pod_changed(&pod.key, Some(pod), Duration::ZERO);
-    }
-    state.pdb_changed(key, Some(&pdb), false);
-    let situation = state.snapshot(key).ok_or_else(none)?;
-    pods.retain(|pod| pdb.selector.matches(&pod.labels));
-    pods.sort_by(|a, b| a.key.name.cmp(&b.key.name));
-    let scales = scales(pass, &namespace, &situation)?;
-    let smallest_pod = |owners: &[&OwnerRef]| state.smallest_pod(key, owners);
-    Ok(Explanation {
-        decision: decide(&situation, &scales, smallest_pod, now),
-        demand: demand(&pdb).ok(),
-        situation,
-        others,
-        pods,
-        scales,
-        now,
-    })
+) -> Result<Prepared<Query>, Failure> {
+    Missing::prepared(pod(pass, key, now))
 }
 
-fn scales(
-    pass: &Pass<DisruptionController>,
-    namespace: &Arc<str>,
-    situation: &Situation,
-) -> Result<Scales, Missing> {
-    let mut workloads = BTreeMap::new();
-    if demand(&situation.pdb).is_ok_and(Demand::needs_scales) {
-        for kind in WORKLOADS {
-            if let Answer::Workloads(listed) = read(pass, Query::Workloads(kind, Arc::clone(namespace)))? {
-                let listed = views(listed).into_iter();
-                workloads.extend(listed.map(|workload| ((kind, workload.key.clone()), workload)));
-            }
+fn budget(pass: &Pass<DisruptionController>, key: &ObjectKey, now: Timestamp) -> Result<String, Missing> {
+    let world = World::read(pass, key.namespace.as_slice())?;
+    let mut judged = world.judged([key.clone()], now)?;
+    let none = || Missing::Failed(format!("no PodDisruptionBudget {key}").into());
+    let judged = judged.remove(key).ok_or_else(none)?;
+    Ok(Explanation::new(&world, &judged, now).to_string())
+}
+
+fn pod(pass: &Pass<DisruptionController>, key: &ObjectKey, now: Timestamp) -> Result<String, Missing> {
+    let world = World::read(pass, key.namespace.as_slice())?;
+    let none = || Missing::Failed(format!("no Pod {key}").into());
+    let pod = *world.pods.get(key).ok_or_else(none)?;
+    let judged = world.judged(world.budgets_of(&pod.pod), now)?;
+    let budgets: Vec<_> = judged.values().collect();
+    let mut text = judge(pod, &budgets, Flags::default(), now).line(pod) + "\n";
+    for budget in budgets {
+        text.push_str(&Explanation::new(&world, budget, now).to_string());
+    }
+    Ok(text)
+}
+
+impl<'a> Explanation<'a> {
+    fn new(world: &World<'_>, judged: &'a Judged<'a>, now: Timestamp) -> Self {
+        let pdb = judged.pdb();
+        let others = world
+            .pdbs
+            .values()
+            .filter(|other| other.key.namespace == pdb.key.namespace && other.key != pdb.key);
+        Self {
+            others: others.cloned().collect(),
+            demand: demand(pdb).ok(),
+            judged,
+            now,
         }
     }
-    let held = |kind: Builtin, key: &ObjectKey| workloads.get(&(kind, key.clone())).cloned();
-    let sources = Sources {
-        held: &held,
-        kinds: &BTreeMap::new(),
-        answer: &|query| pass.answer(query),
-    };
-    sources.scales(situation).map_err(Missing::Answers)
-}
 
-fn read(pass: &Pass<DisruptionController>, query: Query) -> Result<&Answer, Missing> {
-    let failed = |failed: &CallFailed| Missing::Failed(failed.clone().into());
-    match pass.answer(&query) {
-        Some(reply) => reply.value.as_ref().map_err(failed),
-        None => Err(Missing::Answers(vec![query])),
-    }
-}
-
-fn views<V: Clone>(page: &Page<V>) -> Vec<Arc<V>> {
-    let items = page.items.iter();
-    items.map(|item| Arc::new(item.view.clone())).collect()
-}
-
-impl Explanation {
     /// The workloads whose scales make up the expected pods. Controllers that are scaled as one (the `ReplicaSets` of a
     /// Deployment) are one.
     fn workloads(&self) -> Vec<Workload> {
         let mut by_uid = BTreeMap::<&Uid, Workload>::new();
-        for (owner, owned) in &self.situation.counts.controllers {
-            let Some(scale) = self.scales.get(owner) else {
+        if !self.demand.is_some_and(Demand::needs_scales) {
+            return Vec::new();
+        }
+        for (owner, owned) in &self.judged.situation.counts.controllers {
+            let Some(scale) = self.judged.scales.get(owner) else {
                 continue;
             };
             let (uid, who) = match scale {
@@ -180,13 +123,18 @@ impl Explanation {
     /// Pods that no controller expects; empty if the expected pods are counted.
     fn unmanaged(&self) -> Vec<Arc<str>> {
         let scaled = self.demand.is_some_and(Demand::needs_scales);
-        let unmanaged = self.pods.iter().filter(|pod| scaled && pod.controller.is_none());
+        let unmanaged = self.pods().filter(|pod| scaled && pod.controller.is_none());
         unmanaged.map(|pod| Arc::clone(&pod.key.name)).collect()
+    }
+
+    /// The pods that the budget selects, by name.
+    fn pods(&self) -> impl Iterator<Item = &PodView> {
+        self.judged.pods.iter().map(|pod| &*pod.pod)
     }
 
     /// The pods that do not count, and why.
     fn unhealthy(&self) -> Vec<(&Arc<str>, String)> {
-        let pods = self.pods.iter();
+        let pods = self.pods();
         let unhealthy = pods.filter_map(|pod| Some((&pod.key.name, self.why_unhealthy(pod)?)));
         unhealthy.collect()
     }
@@ -199,7 +147,7 @@ impl Explanation {
             let why = if pod.over { "it has ended" } else { "not ready" };
             return Some(why.to_owned());
         }
-        let mut entries = self.situation.entries.iter();
+        let mut entries = self.judged.situation.entries.iter();
         let entry = entries.find(|entry| entry.name == pod.key.name)?;
         let counts_again = saturating_add(entry.since, DELETION_TIMEOUT);
         let goes = matches!(entry.fate, Fate::Here { .. }) && self.now < counts_again;
@@ -214,7 +162,7 @@ impl Explanation {
     /// Pods that other budgets select too, by those budgets.
     fn shared(&self) -> BTreeMap<Vec<Arc<str>>, Vec<Arc<str>>> {
         let mut shared = BTreeMap::<_, Vec<_>>::new();
-        for pod in &self.pods {
+        for pod in self.pods() {
             let others = self
                 .others
                 .iter()

@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use super::{Explanation, Workload};
 use crate::decide::{Demand, Numbers, Scale, StatusPatch};
+use crate::drain::words;
 use crate::selector::Selector;
 use crate::view::{Amount, Condition, PdbView};
 
 /// How many names a list shows; a namespace may have tens of thousands.
 const NAMED: usize = 20;
 
-impl fmt::Display for Explanation {
+impl fmt::Display for Explanation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (pdb, selected) = (&self.situation.pdb, self.situation.counts.matched);
+        let (pdb, selected) = (&self.judged.situation.pdb, self.judged.situation.counts.matched);
         writeln!(f, "PodDisruptionBudget {}: {}", pdb.key, Asked(pdb))?;
         match &*pdb.selector {
             Selector::Nothing => writeln!(f, "selects no pods: it has no selector")?,
@@ -37,7 +38,7 @@ impl fmt::Display for Explanation {
                 Names(pods)
             )?,
         }
-        match (&self.decision.result, self.demand) {
+        match (&self.judged.decision.result, self.demand) {
             (Ok(numbers), Some(demand)) => self.write_numbers(f, *numbers, demand)?,
             (Ok(_), None) => {}
             (Err(failure), _) => {
@@ -45,18 +46,22 @@ impl fmt::Display for Explanation {
                 writeln!(f, "disruptionsAllowed 0, for it cannot be computed: {failure}")?;
             }
         }
-        match &self.decision.plan {
-            None => writeln!(f, "its status says so"),
+        match &self.judged.decision.plan {
+            None => writeln!(f, "its status says so")?,
             Some(write) => writeln!(
                 f,
                 "its status does not say so yet; to be written: {}",
                 Changes(write)
-            ),
+            )?,
+        }
+        match (words::never(self.judged), words::never_fix(self.judged)) {
+            (Some(why), Some(fix)) => writeln!(f, "no state of its pods lets one go: {why}. Fix: {fix}."),
+            _ => Ok(()),
         }
     }
 }
 
-impl Explanation {
+impl Explanation<'_> {
     fn write_numbers(&self, f: &mut fmt::Formatter<'_>, numbers: Numbers, demand: Demand) -> fmt::Result {
         let Numbers {
             allowed,
@@ -68,7 +73,7 @@ impl Explanation {
         let from_expected = match demand {
             Demand::Nothing => "nothing is asked for",
             Demand::Available(_) => "as many as it selects",
-            _ if self.situation.counts.controllers.is_empty() => "no controller wants pods",
+            _ if self.judged.situation.counts.controllers.is_empty() => "no controller wants pods",
             _ => "what the controllers of its pods want",
         };
         writeln!(f, "expectedPods {expected}: {from_expected}")?;
@@ -90,7 +95,7 @@ impl Explanation {
             lost => writeln!(
                 f,
                 "currentHealthy {current}: {} selected less {lost} that {} count",
-                self.situation.counts.matched,
+                self.judged.situation.counts.matched,
                 if lost == 1 { "does not" } else { "do not" }
             )?,
         }

@@ -243,6 +243,19 @@ impl State {
         })
     }
 
+    /// The budgets that select this pod, in order.
+    pub fn matching(&self, pod: &PodView) -> Vec<ObjectKey> {
+        let namespace = pod.key.namespace.as_ref();
+        let found = namespace.and_then(|name| Some((name, self.namespaces.get(name)?)));
+        let names = found.map(|(name, namespace)| (name, namespace.matching(&pod.labels)));
+        let (name, pdbs) = names.unzip();
+        let key = |pdb| ObjectKey {
+            namespace: name.cloned(),
+            name: pdb,
+        };
+        pdbs.into_iter().flatten().map(key).collect()
+    }
+
     /// The name of the budget's first pod that one of these controllers owns. Scans the namespace.
     pub fn smallest_pod(&self, key: &ObjectKey, controllers: &[&OwnerRef]) -> Option<Arc<str>> {
         let (namespace, budget) = self.find(key)?;

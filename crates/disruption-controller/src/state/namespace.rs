@@ -229,7 +229,7 @@ impl Namespace {
     }
 
     /// The names of the budgets that match these labels, in order.
-    fn matching(&self, labels: &Labels) -> Vec<Arc<str>> {
+    pub(super) fn matching(&self, labels: &Labels) -> Vec<Arc<str>> {
         let paired = { labels.iter() }.filter_map(|(key, value)| self.by_pair.get(key)?.get(value));
         let candidates = paired.flatten().chain(&self.unpaired);
         let matching = candidates.filter(|(_, selector)| selector.matches(labels));

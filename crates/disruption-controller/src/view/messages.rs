@@ -11,6 +11,26 @@ pub(super) const POD: Message = &[
         FieldKind::Message(&[(1, "phase", FieldKind::Text), (2, "conditions", CONDITIONS)]),
     ),
 ];
+/// `v1.Pod`, as far as a drain reads it.
+pub(super) const DRAINED_POD: Message = &[
+    METADATA,
+    (2, "spec", FieldKind::Message(DRAINED_SPEC)),
+    (
+        3,
+        "status",
+        FieldKind::Message(&[(1, "phase", FieldKind::Text), (2, "conditions", CONDITIONS)]),
+    ),
+];
+const DRAINED_SPEC: Message = &[
+    (1, "volumes", FieldKind::List(&FieldKind::Message(VOLUME))),
+    (10, "nodeName", FieldKind::Text),
+];
+/// `VolumeSource` is inlined in JSON, and field 2 in protobuf.
+const VOLUME: Message = &[(
+    2,
+    "volumeSource",
+    FieldKind::Message(&[(2, "emptyDir", FieldKind::Message(&[]))]),
+)];
 /// `policy/v1.PodDisruptionBudget`.
 pub(super) const PDB: Message = &[
     METADATA,
@@ -21,6 +41,7 @@ const PDB_SPEC: Message = &[
     (1, "minAvailable", FieldKind::IntOrString),
     (2, "selector", FieldKind::Message(LABEL_SELECTOR)),
     (3, "maxUnavailable", FieldKind::IntOrString),
+    (4, "unhealthyPodEvictionPolicy", FieldKind::Text),
 ];
 const PDB_STATUS: Message = &[
     (1, "observedGeneration", FieldKind::Int),

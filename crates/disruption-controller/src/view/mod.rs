@@ -1,6 +1,7 @@
 //! What the controller reads of a pod (labels, readiness, controller), of a `PodDisruptionBudget` (spec and status) and
 //! of a workload (its replicas).
 
+mod drained;
 mod messages;
 mod wire;
 
@@ -13,7 +14,8 @@ use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-pub use self::wire::{PdbWire, PodWire, WorkloadWire};
+pub use self::drained::{DrainedPod, Hold};
+pub use self::wire::{DrainedPodWire, PdbWire, PodWire, WorkloadWire};
 use crate::labels::Labels;
 use crate::selector::Selector;
 
@@ -74,6 +76,8 @@ pub struct PdbView {
     pub min_available: Option<Amount>,
     /// `spec.maxUnavailable`.
     pub max_unavailable: Option<Amount>,
+    /// `spec.unhealthyPodEvictionPolicy` is `AlwaysAllow`.
+    pub always_allow: bool,
     /// The part of `status` that we write.
     pub status: Status,
     /// The field manager that wrote its status last.

@@ -3,6 +3,7 @@
 //!
 //! | file | shows |
 //! |---|---|
+//! | `blockers` | what `blockers` says of each pod is what the Eviction API answers |
 //! | `crowds` | what one tenant makes in masses, or has hang, keeps no other one waiting |
 //! | `drains` | `kubectl drain`, one and two at once, beside kube-controller-manager's loop of `ReplicaSets` |
 //! | `kinds` | whose scale counts: built-in kinds, custom resources, owners that go |
@@ -19,6 +20,7 @@
 //! [`record`] holds every version of every pod and budget, so that a test says what was true at every moment.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
+mod blockers;
 #[path = "../support/budget.rs"]
 mod budget;
 mod crowds;

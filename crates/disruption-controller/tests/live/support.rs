@@ -126,6 +126,11 @@ impl Cluster {
         self.evict_with(pod, json!({"gracePeriodSeconds": 0})).await
     }
 
+    /// Asks the Eviction API what it would answer.
+    pub(crate) async fn would_evict(&self, pod: &str) -> u16 {
+        self.evict_with(pod, json!({"dryRun": ["All"]})).await
+    }
+
     /// Not `Api::evict`, whose options do not arrive: it sends them as `delete_options`.
     async fn evict_with(&self, pod: &str, options: Value) -> u16 {
         let eviction = json!({

@@ -101,7 +101,9 @@ async fn a_budget_that_cannot_be_computed_is_told_why() {
          \x20 web-0 does not count: not ready\n\
          disruptionsAllowed 0, for it cannot be computed: daemonsets.apps does not implement the scale subresource\n\
          its status does not say so yet; to be written: observedGeneration 1 (now 0), DisruptionAllowed=False \
-         (SyncFailed)\n"
+         (SyncFailed)\n\
+         no state of its pods lets one go: PodDisruptionBudget web cannot be computed: daemonsets.apps does not \
+         implement the scale subresource. Fix: set minAvailable: 0 in web.\n"
     );
 }
 

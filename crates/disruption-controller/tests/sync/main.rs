@@ -2,6 +2,7 @@
 //!
 //! | file | shows |
 //! |---|---|
+//! | `blockers` | what `blockers` and `explain --pod` print |
 //! | `budgets` | budgets that come, change and go |
 //! | `pods` | pods that come, change and go |
 //! | `scales` | controllers of every kind, and their scales |
@@ -19,6 +20,7 @@
 //! | `histories` | what holds for all of it under faults drawn from seeds |
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
+mod blockers;
 #[path = "../support/budget.rs"]
 mod budget;
 mod budgets;

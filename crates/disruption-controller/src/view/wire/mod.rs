@@ -1,5 +1,7 @@
 //! The decoded objects, and how they become views.
 
+mod drained;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,6 +13,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
+pub use self::drained::DrainedPodWire;
 use super::messages::{PDB, POD, WORKLOAD};
 use super::{
     Amount, Condition, DISRUPTION_ALLOWED, DISRUPTION_TARGET, DisruptionTarget, PdbView, PodView, Status,
@@ -19,6 +22,8 @@ use super::{
 use crate::labels::Labels;
 use crate::selector::{Selector, SelectorWire};
 
+/// Source: `policy/v1`, `AlwaysAllow`.
+const ALWAYS_ALLOW: &str = "AlwaysAllow";
 /// The API server's default of `spec.replicas`.
 const DEFAULT_REPLICAS: i64 = 1;
 
@@ -93,6 +98,7 @@ struct PdbSpecWire {
     selector: Option<SelectorWire>,
     min_available: Option<Amount>,
     max_unavailable: Option<Amount>,
+    unhealthy_pod_eviction_policy: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -177,6 +183,7 @@ impl Wire for PdbWire {
             selector: Arc::new(Selector::compile(self.spec.selector)),
             min_available: self.spec.min_available,
             max_unavailable: self.spec.max_unavailable,
+            always_allow: self.spec.unhealthy_pod_eviction_policy.as_deref() == Some(ALWAYS_ALLOW),
             status: self.status.into_status(),
             written_by: self.metadata.status_writer(),
         })

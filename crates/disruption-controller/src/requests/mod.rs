@@ -6,6 +6,8 @@
 //! | DIS-8 | `StatusWrite` | `tests/sync/requests.rs::one_status_write_is_one_patch_with_every_number`, `tests/sync/races.rs::an_eviction_that_races_a_status_write_is_never_overwritten` |
 //! | DIS-15 | `Reset` | `tests/sync/stale.rs::a_stale_condition_is_reset_after_two_minutes` |
 
+mod listing;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,22 +18,22 @@ use controller_core::controller::{self, Description, Object, QueryPolicy, Reques
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use derive_where::derive_where;
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::core::v1::{Pod, ReplicationController};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube_core::params::{ListParams, Patch, PatchParams};
-use kube_core::{Request as Http, Resource, request};
+use kube_core::{Request as Http, request};
 use serde::Deserialize;
 use serde::de::Error;
 use serde_json::{Map, Value, json};
 
-use crate::decide::{Builtin, StatusPatch as Status};
+pub use self::listing::{Listed, Listing};
+use crate::decide::StatusPatch as Status;
 use crate::discovery::{self, Kind};
 use crate::events::LastSync;
 use crate::view::{
-    DISRUPTION_ALLOWED, DISRUPTION_TARGET, DisruptionTarget, PdbView, PdbWire, PodView, PodWire,
-    WorkloadView, WorkloadWire,
+    DISRUPTION_ALLOWED, DISRUPTION_TARGET, DisruptionTarget, DrainedPod, PdbView, PodView, PodWire,
+    WorkloadView,
 };
 
 /// How long an answer serves other keys, and how long a missing object is assumed to stay missing.
@@ -51,12 +53,8 @@ pub enum Query {
     Scale(Target),
     /// A pod that was to go. By a list, because the controller has no permission to get pods.
     Pod(ObjectKey),
-    /// For `explain`: the budgets of this namespace.
-    Pdbs(Arc<str>),
-    /// For `explain`: the pods of this namespace.
-    Pods(Arc<str>),
-    /// For `explain`: the workloads of this kind in this namespace.
-    Workloads(Builtin, Arc<str>),
+    /// For `explain` and `blockers`.
+    Page(Listing),
 }
 
 /// The object whose scale is read, and its path.
@@ -80,9 +78,12 @@ pub enum Answer {
     Kinds(Arc<Vec<Kind>>),
     /// The scale of the object with this uid.
     Scale(Uid, i64),
-    Pdbs(Page<PdbView>),
     Pods(Page<PodView>),
+    Pdbs(Page<PdbView>),
+    Drained(Page<DrainedPod>),
     Workloads(Page<WorkloadView>),
+    /// The number of nodes.
+    Nodes(usize),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,19 +176,7 @@ impl controller::Query for Query {
                 let http = requests_to::<Pod>(pod.namespace.as_deref()).list(&named);
                 Request::new(Verb::List, "pods", pod, http).read_as::<PodWire>()
             }
-            Self::Pdbs(namespace) => {
-                list::<PodDisruptionBudget>("poddisruptionbudgets.policy", namespace).read_as::<PdbWire>()
-            }
-            Self::Pods(namespace) => list::<Pod>("pods", namespace).read_as::<PodWire>(),
-            Self::Workloads(kind, namespace) => match kind {
-                Builtin::ReplicationController => {
-                    list::<ReplicationController>("replicationcontrollers", namespace)
-                }
-                Builtin::ReplicaSet => list::<ReplicaSet>("replicasets.apps", namespace),
-                Builtin::Deployment => list::<Deployment>("deployments.apps", namespace),
-                Builtin::StatefulSet => list::<StatefulSet>("statefulsets.apps", namespace),
-            }
-            .read_as::<WorkloadWire>(),
+            Self::Page(listing) => listing.request(),
         }
     }
 
@@ -204,9 +193,8 @@ impl controller::Query for Query {
                 let ScaleWire { metadata, spec } = serde_json::from_slice(body)?;
                 Answer::Scale(Uid::from(&*metadata.uid), spec.replicas.unwrap_or_default())
             }
-            Self::Pdbs(_) => Answer::Pdbs(Page::read::<PdbWire>(body)?),
-            Self::Pod(_) | Self::Pods(_) => Answer::Pods(Page::read::<PodWire>(body)?),
-            Self::Workloads(..) => Answer::Workloads(Page::read::<WorkloadWire>(body)?),
+            Self::Pod(_) => Answer::Pods(Page::read::<PodWire>(body)?),
+            Self::Page(listing) => listing.read(body)?,
         })
     }
 
@@ -297,11 +285,6 @@ impl controller::Write for Write {
             }
         }
     }
-}
-
-fn list<K: Resource<DynamicType = ()>>(resource: &'static str, namespace: &str) -> Request {
-    let http = requests_to::<K>(Some(namespace)).list(&ListParams::default());
-    Request::new(Verb::List, resource, &format!("in {namespace}"), http)
 }
 
 /// The status as a strategic merge patch: foreign conditions, other entries of `disruptedPods` and unknown fields stay.

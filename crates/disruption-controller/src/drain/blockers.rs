@@ -1,0 +1,196 @@
+//! `disruption-controller blockers`, also `kubectl drain-blockers`: what blocks a drain of some nodes, or of any node.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use controller_core::app::{Failure, Flag, Flags as Given, Prepared, Printed, Report, Takes};
+use controller_core::controller::{Now, Pass};
+use controller_core::meta::ObjectKey;
+use jiff::Timestamp;
+
+use super::filters::is_left_out;
+use super::print::{Item, Tally, json, text};
+use super::world::{Missing, World, answered};
+use super::{Flags, judge};
+use crate::DisruptionController;
+use crate::requests::{Answer, Listed, Listing, Query};
+use crate::view::DrainedPod;
+
+/// Exit code if something blocks.
+const BLOCKED: u8 = 3;
+
+const NODE: &str = "node";
+const NAMESPACE: &str = "namespace";
+const OUTPUT: &str = "output";
+const FORCE: &str = "force";
+const DELETE_EMPTYDIR_DATA: &str = "delete-emptydir-data";
+
+/// The subcommand.
+pub const REPORT: Report<DisruptionController> = Report {
+    name: "blockers",
+    about: "Print what blocks a drain: for each pod whether it can be evicted now, later or never, why, and what to do",
+    help: "Only reads. Exit code 0: nothing blocks. 3: something does. 1: an error.\n\
+           As a plugin of kubectl: link this binary as kubectl-drain_blockers into a directory of the PATH, then call \
+           kubectl drain-blockers.",
+    plugin: "kubectl-drain_blockers",
+    flags: &[
+        Flag {
+            name: NODE,
+            short: None,
+            takes: Takes::Texts("NODE"),
+            help: "Node that must be drained; may be repeated. Default: every node.",
+        },
+        Flag {
+            name: NAMESPACE,
+            short: Some('n'),
+            takes: Takes::Texts("NAMESPACE"),
+            help: "Look at this namespace only; may be repeated. Default: every namespace.",
+        },
+        Flag {
+            name: OUTPUT,
+            short: Some('o'),
+            takes: Takes::OneOf(&["text", "json", "wide"]),
+            help: "text: a line for each pod that something blocks. wide: a line for each pod, with the numbers of its \
+                   budget. json: every pod.",
+        },
+        Flag {
+            name: FORCE,
+            short: None,
+            takes: Takes::Nothing,
+            help: "Judge for a kubectl drain with --force: pods of no controller do not block",
+        },
+        Flag {
+            name: DELETE_EMPTYDIR_DATA,
+            short: None,
+            takes: Takes::Nothing,
+            help: "Judge for a kubectl drain with --delete-emptydir-data: an emptyDir does not block",
+        },
+    ],
+    by: report,
+};
+
+/// The format of the report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Output {
+    Text,
+    Wide,
+    Json,
+}
+
+/// A drain that somebody plans.
+pub(super) struct Plan {
+    /// None: every node.
+    nodes: BTreeSet<Arc<str>>,
+    /// None: every namespace.
+    namespaces: Vec<Arc<str>>,
+    output: Output,
+    flags: Flags,
+}
+
+impl Plan {
+    pub(super) fn of(given: &Given) -> Result<Self, Failure> {
+        let named = |flag: &str| -> Result<BTreeSet<Arc<str>>, Failure> {
+            let values = given.texts(flag).iter();
+            let named = values.map(|value| match value.as_str() {
+                "" => Err(format!("--{flag} is empty").into()),
+                value => Ok(Arc::from(value)),
+            });
+            named.collect()
+        };
+        Ok(Self {
+            nodes: named(NODE)?,
+            namespaces: named(NAMESPACE)?.into_iter().collect(),
+            output: match given.text(OUTPUT) {
+                Some("json") => Output::Json,
+                Some("wide") => Output::Wide,
+                _ => Output::Text,
+            },
+            flags: Flags {
+                force: given.has(FORCE),
+                delete_emptydir_data: given.has(DELETE_EMPTYDIR_DATA),
+            },
+        })
+    }
+
+    /// True if the pod runs on a node of the plan.
+    fn concerns(&self, pod: &DrainedPod) -> bool {
+        let is_named = |node: &Arc<str>| self.nodes.is_empty() || self.nodes.contains(node);
+        pod.node.as_ref().is_some_and(is_named)
+    }
+}
+
+fn report(
+    pass: &Pass<DisruptionController>,
+    now: Now,
+    given: &Given,
+) -> Result<Prepared<Query, Printed>, Failure> {
+    let plan = Plan::of(given)?;
+    Missing::prepared(printed(pass, &plan, now))
+}
+
+fn printed(pass: &Pass<DisruptionController>, plan: &Plan, now: Now) -> Result<Printed, Missing> {
+    let world = World::read(pass, &plan.namespaces)?;
+    assert_nodes_exist(pass, plan, &world)?;
+    printed_of(&world, plan, now.wall)
+}
+
+/// The report about a world that is read.
+pub(super) fn printed_of(world: &World<'_>, plan: &Plan, now: Timestamp) -> Result<Printed, Missing> {
+    let pods: Vec<_> = { world.pods.values() }
+        .filter(|pod| plan.concerns(pod) && !is_left_out(pod))
+        .map(|pod| (*pod, world.budgets_of(&pod.pod)))
+        .collect();
+    let keys: BTreeSet<ObjectKey> = pods.iter().flat_map(|(_, keys)| keys).cloned().collect();
+    let judged = world.judged(keys, now)?;
+    let mut tally = Tally::default();
+    let mut items = Vec::new();
+    for (pod, keys) in pods {
+        let budgets: Vec<_> = keys.iter().filter_map(|key| judged.get(key)).collect();
+        let finding = judge(pod, &budgets, plan.flags, now);
+        tally.count(pod, &finding);
+        if finding.blocks() || plan.output != Output::Text {
+            items.push(Item {
+                pod,
+                budgets,
+                finding,
+            });
+        }
+    }
+    items.sort_by(|a, b| a.order().cmp(&b.order()));
+    Ok(Printed {
+        text: match plan.output {
+            Output::Json => json(&items),
+            Output::Text => text(&items, &tally, false),
+            Output::Wide => text(&items, &tally, true),
+        },
+        code: if tally.blocks() { BLOCKED } else { 0 },
+    })
+}
+
+/// A node with a pod exists; the others are asked for. A misspelled node must not look like one that nothing blocks.
+fn assert_nodes_exist(
+    pass: &Pass<DisruptionController>,
+    plan: &Plan,
+    world: &World<'_>,
+) -> Result<(), Missing> {
+    let seen: BTreeSet<_> = { world.pods.values() }
+        .filter_map(|pod| pod.node.as_ref())
+        .collect();
+    let mut missing = Vec::new();
+    for node in plan.nodes.iter().filter(|node| !seen.contains(node)) {
+        let query = Query::Page(Listing {
+            of: Listed::Node(Arc::clone(node)),
+            namespace: None,
+            token: None,
+        });
+        match answered(pass, &query)? {
+            None => missing.push(query),
+            Some(Answer::Nodes(0)) => return Err(Missing::Failed(format!("no node {node}").into())),
+            Some(_) => {}
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Missing::Answers(missing))
+}

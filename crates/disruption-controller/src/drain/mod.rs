@@ -1,0 +1,253 @@
+//! What blocks a drain: for each pod whether the Eviction API takes it now, takes it later, or never.
+//!
+//! | module | answers |
+//! |---|---|
+//! | [`mod@eviction`] | does the Eviction API take the pod, by the statuses in the cluster? |
+//! | [`mod@outlook`] | can any state of its pods make a budget allow a disruption? |
+//! | [`mod@filters`] | what do `kubectl drain` and autoscalers refuse or wait for, beside budgets? |
+//! | [`mod@words`] | the reason and the fix in words |
+//! | [`mod@world`] | the pods and budgets, read from the API server |
+//! | [`mod@blockers`], [`mod@print`] | the subcommand |
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | DIS-17 | `judge`, `evicts`, `outlook` | `src/drain/tests/table.rs::each_pod_has_its_verdict`, `src/drain/tests/props.rs::no_state_lets_a_pod_go_that_never_goes` |
+//! | DIS-18 | `refusals` | `src/drain/tests/table.rs::what_drain_refuses_beside_budgets` |
+
+pub mod blockers;
+pub mod eviction;
+pub mod filters;
+pub mod outlook;
+pub mod print;
+#[cfg(test)]
+mod tests;
+pub mod words;
+pub mod world;
+
+use std::sync::Arc;
+
+use controller_core::meta::OwnerRef;
+use jiff::Timestamp;
+
+pub use self::eviction::{Refusal, evicts};
+pub use self::filters::{Flags, Obstacle, refusals};
+pub use self::outlook::{Best, Live, LiveOf, Never, Outlook, outlook};
+use crate::decide::{Decision, Numbers, Scales, Situation, decide};
+use crate::view::{DrainedPod, PdbView};
+
+/// When a pod goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// No state of its pods lets the pod go.
+    Never,
+    /// The Eviction API refuses the pod now, and takes it once the pods of its budget are healthy.
+    Waits,
+    /// The Eviction API takes the pod.
+    Now,
+}
+
+/// A budget and its pods, judged.
+#[derive(Clone, Debug)]
+pub struct Judged<'a> {
+    pub situation: Situation,
+    pub scales: Scales,
+    /// Its pods, by name.
+    pub pods: Vec<&'a DrainedPod>,
+    pub decision: Decision,
+    pub outlook: Outlook,
+}
+
+/// What is said of one pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub verdict: Verdict,
+    pub reason: Reason,
+    /// The reason in words, without a full stop.
+    pub message: String,
+    /// What to do; empty if nothing blocks, or only time helps.
+    pub fix: String,
+}
+
+/// Why a pod has its verdict.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Nothing blocks the pod.
+    Evictable,
+    /// `kubectl drain` or an autoscaler refuses the pod, or waits for it. The first counts.
+    Held(Obstacle),
+    /// Several budgets select the pod.
+    SeveralBudgets,
+    /// No state of its pods makes its budget allow a disruption.
+    Never(Never),
+    /// Its budget has too few healthy pods.
+    NotEnoughHealthy,
+    /// The status of its budget is not that of its pods.
+    StatusOutdated,
+    /// Too many evictions were approved, and their pods still exist.
+    TooManyEvictions,
+    /// Its budget cannot be computed.
+    NotComputable,
+}
+
+impl Verdict {
+    /// As JSON and metrics have it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::Waits => "waits",
+            Self::Now => "now",
+        }
+    }
+}
+
+impl Reason {
+    /// As JSON and metrics have it.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Evictable => "Evictable",
+            Self::Held(obstacle) => obstacle.as_str(),
+            Self::SeveralBudgets => "SeveralBudgets",
+            Self::Never(never) => never.as_str(),
+            Self::NotEnoughHealthy => "NotEnoughHealthy",
+            Self::StatusOutdated => "StatusOutdated",
+            Self::TooManyEvictions => "TooManyEvictions",
+            Self::NotComputable => "NotComputable",
+        }
+    }
+}
+
+impl Never {
+    /// As JSON and metrics have it.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::MaxUnavailableZero => "MaxUnavailableZero",
+            Self::MinAvailableTooHigh => "MinAvailableTooHigh",
+            Self::SelectorTooNarrow => "SelectorTooNarrow",
+            Self::UnmanagedPods => "UnmanagedPods",
+            Self::NothingExpected => "NothingExpected",
+            Self::ControllerGone(_) => "ControllerGone",
+            Self::NoScale(_) => "NoScale",
+            Self::InvalidBudget(_) => "InvalidBudget",
+        }
+    }
+}
+
+impl Finding {
+    /// True if the pod does not simply go.
+    pub fn blocks(&self) -> bool {
+        self.reason != Reason::Evictable
+    }
+}
+
+impl<'a> Judged<'a> {
+    /// Judges a budget with these pods. `others` is the number of live pods of a controller that the budget does not
+    /// select; `smallest_pod` is that of [`decide`].
+    pub fn new(
+        situation: Situation,
+        scales: Scales,
+        pods: Vec<&'a DrainedPod>,
+        others: impl Fn(&OwnerRef, i64) -> i64,
+        smallest_pod: impl Fn(&[&OwnerRef]) -> Option<Arc<str>>,
+        now: Timestamp,
+    ) -> Self {
+        let mut live = Live::default();
+        for pod in &pods {
+            let is_live = i64::from(!pod.pod.deleting && !pod.pod.over);
+            match &pod.pod.controller {
+                None => live.unmanaged += is_live,
+                Some(controller) => {
+                    live.managed.entry(Arc::clone(controller)).or_default().selected += is_live;
+                }
+            }
+        }
+        for (controller, pods) in &mut live.managed {
+            pods.others = others(controller, pods.selected);
+        }
+        let (pdb, counts) = (&situation.pdb, &situation.counts);
+        let outlook = outlook(pdb, counts, &live, &scales, &smallest_pod);
+        let decision = decide(&situation, &scales, &smallest_pod, now);
+        Self {
+            situation,
+            scales,
+            pods,
+            decision,
+            outlook,
+        }
+    }
+
+    /// The budget as it is in the cluster.
+    pub fn pdb(&self) -> &PdbView {
+        &self.situation.pdb
+    }
+
+    /// The budget with the status that its pods make.
+    fn renewed(&self) -> PdbView {
+        match &self.decision.plan {
+            Some(plan) => plan.applied_to(self.pdb(), None),
+            None => self.pdb().clone(),
+        }
+    }
+
+    /// The numbers that its status says.
+    pub fn said(&self) -> Said {
+        let status = &self.situation.pdb.status;
+        Said {
+            allowed: status.disruptions_allowed,
+            healthy: status.current_healthy,
+            desired: status.desired_healthy,
+            expected: status.expected_pods,
+        }
+    }
+
+    /// The number that its pods allow, if it differs from what the status says.
+    fn differs(&self) -> Option<i64> {
+        let allowed = self.decision.result.as_ref().map_or(0, |numbers| numbers.allowed);
+        let allowed = i64::from(allowed);
+        (allowed != self.said().allowed).then_some(allowed)
+    }
+}
+
+/// The numbers of a status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Said {
+    pub allowed: i64,
+    pub healthy: i64,
+    pub desired: i64,
+    pub expected: i64,
+}
+
+impl From<Numbers> for Said {
+    fn from(numbers: Numbers) -> Self {
+        Self {
+            allowed: numbers.allowed.into(),
+            healthy: numbers.current.into(),
+            desired: numbers.desired.into(),
+            expected: numbers.expected.into(),
+        }
+    }
+}
+
+/// Judges a pod that these budgets select, for a drain with these flags.
+pub fn judge(pod: &DrainedPod, budgets: &[&Judged<'_>], flags: Flags, now: Timestamp) -> Finding {
+    let held = refusals(pod, flags, now);
+    let pdbs: Vec<_> = budgets.iter().map(|budget| budget.pdb()).collect();
+    let (refusal, budget) = match (evicts(pod, &pdbs), budgets) {
+        (Ok(()), _) | (Err(_), []) => return words::goes(pod, budgets, &held),
+        (Err(refusal), [budget, ..]) => (refusal, budget),
+    };
+    let (verdict, reason) = match (refusal, &budget.outlook) {
+        (Refusal::SeveralBudgets, _) => (Verdict::Never, Reason::SeveralBudgets),
+        (_, Outlook::Never(never, _)) => (Verdict::Never, Reason::Never(never.clone())),
+        (_, Outlook::Unknown(_)) => (Verdict::Waits, Reason::NotComputable),
+        (Refusal::TooManyEvictions, _) => (Verdict::Waits, Reason::TooManyEvictions),
+        _ if evicts(pod, &[&budget.renewed()]).is_ok() => (Verdict::Waits, Reason::StatusOutdated),
+        _ if budget.decision.result.is_err() => (Verdict::Waits, Reason::NotComputable),
+        _ => (Verdict::Waits, Reason::NotEnoughHealthy),
+    };
+    Finding {
+        verdict,
+        message: words::refused(&reason, budgets, budget, &held),
+        fix: words::fix(&reason, budgets, budget, &held),
+        reason,
+    }
+}
