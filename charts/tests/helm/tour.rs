@@ -421,10 +421,15 @@ fn ask(command: &str) {
     let (asked, _) = command.split_once(" -- ").unwrap_or((command, ""));
     let asked = asked.trim_end_matches('&');
     let words: Vec<_> = command_words(asked).collect();
+    let mut line = asked.replace("sudo ", "");
     let program = match words.as_slice() {
         ["cargo", "xtask", "demo", ..] => Some(("cargo xtask demo", binary("demo"))),
         ["cargo", "xtask", tool, ..] if is_tool(tool) => Some(("cargo xtask", binary("tools"))),
         ["cargo", "xtask", ..] => Some(("cargo xtask", binary("xtask"))),
+        ["kubectl", "drain-blockers", ..] => {
+            line = line.replacen("kubectl drain-blockers", "disruption-controller blockers", 1);
+            Some(("disruption-controller", binary("disruption-controller")))
+        }
         ["cargo", ..] => {
             names_what_is_there(&words);
             None
@@ -439,7 +444,6 @@ fn ask(command: &str) {
         }
         [] => return,
     };
-    let mut line = asked.replace("sudo ", "");
     if let Some((name, program)) = program {
         line = line.replacen(name, &program.display().to_string(), 1);
     }
