@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use controller_core::app::{Failure, Flag, Flags as Given, Prepared, Printed, Report, Takes};
 use controller_core::controller::{Now, Pass};
-use controller_core::meta::ObjectKey;
 use jiff::Timestamp;
 
 use super::filters::is_left_out;
@@ -135,33 +134,39 @@ fn printed(pass: &Pass<DisruptionController>, plan: &Plan, now: Now) -> Result<P
 }
 
 /// The report about a world that is read.
-pub(super) fn printed_of(world: &World<'_>, plan: &Plan, now: Timestamp) -> Result<Printed, Missing> {
-    let pods: Vec<_> = { world.pods.values() }
+pub(super) fn printed_of<'w>(world: &'w World<'_>, plan: &Plan, now: Timestamp) -> Result<Printed, Missing> {
+    let pods = { world.pods.values() }.copied();
+    let pods: Vec<_> = pods
         .filter(|pod| plan.concerns(pod) && !is_left_out(pod))
-        .map(|pod| (*pod, world.budgets_of(&pod.pod)))
         .collect();
-    let keys: BTreeSet<ObjectKey> = pods.iter().flat_map(|(_, keys)| keys).cloned().collect();
-    let judged = world.judged(keys, now)?;
+    let keys = pods.iter().flat_map(|pod| world.budgets_of(&pod.pod));
+    let judged = world.judged(keys.collect::<BTreeSet<_>>(), now)?;
+    let item = |pod: &'w DrainedPod| {
+        let keys = world.budgets_of(&pod.pod).into_iter();
+        let budgets: Vec<_> = keys.filter_map(|key| judged.get(&key)).collect();
+        Item {
+            pod,
+            finding: judge(pod, &budgets, plan.flags, now),
+            budgets,
+        }
+    };
     let mut tally = Tally::default();
-    let mut items = Vec::new();
-    for (pod, keys) in pods {
-        let budgets: Vec<_> = keys.iter().filter_map(|key| judged.get(key)).collect();
-        let finding = judge(pod, &budgets, plan.flags, now);
-        tally.count(pod, &finding);
-        if finding.blocks() || plan.output != Output::Text {
-            items.push(Item {
-                pod,
-                budgets,
-                finding,
-            });
+    let mut orders = Vec::new();
+    for pod in pods {
+        let item: Item<'_> = item(pod);
+        tally.count(pod, &item.finding);
+        if item.finding.blocks() || plan.output != Output::Text {
+            orders.push((item.order(), pod));
         }
     }
-    items.sort_by(|a, b| a.order().cmp(&b.order()));
+    orders.sort_unstable_by_key(|(order, _)| *order);
+    // Judged again, as all texts at once would take as much memory as all pods.
+    let items = orders.iter().map(|(_, pod)| item(pod));
     Ok(Printed {
         text: match plan.output {
-            Output::Json => json(&items),
-            Output::Text => text(&items, &tally, false),
-            Output::Wide => text(&items, &tally, true),
+            Output::Json => json(items),
+            Output::Text => text(items, &tally, false),
+            Output::Wide => text(items, &tally, true),
         },
         code: if tally.blocks() { BLOCKED } else { 0 },
     })

@@ -24,6 +24,7 @@ mod tests;
 pub mod words;
 pub mod world;
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use controller_core::meta::OwnerRef;
@@ -55,6 +56,16 @@ pub struct Judged<'a> {
     pub pods: Vec<&'a DrainedPod>,
     pub decision: Decision,
     pub outlook: Outlook,
+    renewed: OnceCell<PdbView>,
+    awaited: OnceCell<Awaited>,
+}
+
+/// What the pods of a budget wait for.
+#[derive(Clone, Debug)]
+struct Awaited {
+    message: String,
+    /// A pod that could be ready is not.
+    has_ill: bool,
 }
 
 /// What is said of one pod.
@@ -172,6 +183,8 @@ impl<'a> Judged<'a> {
             pods,
             decision,
             outlook,
+            renewed: OnceCell::new(),
+            awaited: OnceCell::new(),
         }
     }
 
@@ -181,11 +194,15 @@ impl<'a> Judged<'a> {
     }
 
     /// The budget with the status that its pods make.
-    fn renewed(&self) -> PdbView {
-        match &self.decision.plan {
-            Some(plan) => plan.applied_to(self.pdb(), None),
-            None => self.pdb().clone(),
-        }
+    fn renewed(&self) -> &PdbView {
+        let Some(plan) = &self.decision.plan else {
+            return self.pdb();
+        };
+        self.renewed.get_or_init(|| plan.applied_to(self.pdb(), None))
+    }
+
+    fn awaited(&self) -> &Awaited {
+        self.awaited.get_or_init(|| words::awaited(self))
     }
 
     /// The numbers that its status says.
@@ -240,7 +257,7 @@ pub fn judge(pod: &DrainedPod, budgets: &[&Judged<'_>], flags: Flags, now: Times
         (_, Outlook::Never(never, _)) => (Verdict::Never, Reason::Never(never.clone())),
         (_, Outlook::Unknown(_)) => (Verdict::Waits, Reason::NotComputable),
         (Refusal::TooManyEvictions, _) => (Verdict::Waits, Reason::TooManyEvictions),
-        _ if evicts(pod, &[&budget.renewed()]).is_ok() => (Verdict::Waits, Reason::StatusOutdated),
+        _ if evicts(pod, &[budget.renewed()]).is_ok() => (Verdict::Waits, Reason::StatusOutdated),
         _ if budget.decision.result.is_err() => (Verdict::Waits, Reason::NotComputable),
         _ => (Verdict::Waits, Reason::NotEnoughHealthy),
     };

@@ -18,6 +18,9 @@ pub(super) struct Item<'a> {
     pub(super) finding: Finding,
 }
 
+/// Verdict, whether nothing blocks, node, and key of a pod.
+pub(super) type Order<'a> = (Verdict, bool, Option<&'a Arc<str>>, &'a ObjectKey);
+
 /// How many pods there are of each verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
@@ -69,9 +72,9 @@ impl Tally {
     }
 }
 
-impl Item<'_> {
+impl<'a> Item<'a> {
     /// The worst first, then by node, namespace and name.
-    pub(super) fn order(&self) -> (Verdict, bool, Option<&Arc<str>>, &ObjectKey) {
+    pub(super) fn order(&self) -> Order<'a> {
         let goes = !self.finding.blocks();
         (
             self.finding.verdict,
@@ -124,7 +127,7 @@ impl Finding {
 }
 
 /// A line for each pod, and the sum.
-pub(super) fn text(items: &[Item<'_>], tally: &Tally, wide: bool) -> String {
+pub(super) fn text<'a>(items: impl Iterator<Item = Item<'a>>, tally: &Tally, wide: bool) -> String {
     let mut text = String::new();
     for item in items {
         text.push_str(&item.line(wide));
@@ -147,12 +150,12 @@ struct ItemJson<'a> {
     verdict: &'static str,
     reason: &'static str,
     budgets: Vec<&'a str>,
-    message: &'a str,
-    fix: &'a str,
+    message: String,
+    fix: String,
 }
 
-pub(super) fn json(items: &[Item<'_>]) -> String {
-    let items = items.iter().map(|item| ItemJson {
+pub(super) fn json<'a>(items: impl Iterator<Item = Item<'a>>) -> String {
+    let items = items.map(|item| ItemJson {
         namespace: item.pod.pod.key.namespace.as_deref().unwrap_or_default(),
         pod: &item.pod.pod.key.name,
         node: item.pod.node.as_deref().unwrap_or_default(),
@@ -163,8 +166,8 @@ pub(super) fn json(items: &[Item<'_>]) -> String {
             .iter()
             .map(|budget| &*budget.pdb().key.name)
             .collect(),
-        message: &item.finding.message,
-        fix: &item.finding.fix,
+        message: item.finding.message,
+        fix: item.finding.fix,
     });
     let report = ReportJson {
         items: items.collect(),

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use super::filters::Obstacle;
-use super::{Best, Finding, Judged, Never, Outlook, Reason, Verdict};
+use super::{Awaited, Best, Finding, Judged, Never, Outlook, Reason, Verdict};
 use crate::decide::{DELETION_TIMEOUT, Fate, Scale};
 use crate::view::{Amount, DrainedPod, PdbView};
 
-/// How many pods a reason names.
+/// How many pods, controllers or budgets a reason names.
 const NAMED: usize = 3;
 
 /// A pod that the Eviction API takes.
@@ -112,10 +112,10 @@ pub(super) fn refused(
     let said = budget.said();
     let message = match reason {
         Reason::SeveralBudgets => {
-            let names: Vec<_> = budgets.iter().map(|budget| &*budget.pdb().key.name).collect();
+            let names = budgets.iter().map(|budget| budget.pdb().key.name.to_string());
             format!(
                 "the PodDisruptionBudgets {} select it, and the Eviction API refuses such a pod",
-                listed(&names)
+                some_of(names.collect())
             )
         }
         Reason::Never(_) => never(budget).unwrap_or_default(),
@@ -140,7 +140,7 @@ pub(super) fn refused(
             };
             format!("{pdb} cannot be computed: {failure}")
         }
-        Reason::NotEnoughHealthy => not_enough(budget),
+        Reason::NotEnoughHealthy => budget.awaited().message.clone(),
         Reason::Evictable | Reason::Held(_) => String::new(),
     };
     match asked_for(held).as_slice() {
@@ -214,16 +214,16 @@ pub(super) fn fix(
 ) -> String {
     let fix = match reason {
         Reason::SeveralBudgets => {
-            let others = budgets.iter().skip(1).map(|budget| &*budget.pdb().key.name);
-            let others: Vec<_> = others.collect();
+            let others = budgets.iter().skip(1);
+            let others = others.map(|budget| budget.pdb().key.name.to_string());
             format!(
                 "keep {}, and delete {} or change the selectors",
                 budget.pdb().key.name,
-                listed(&others)
+                some_of(others.collect())
             )
         }
         Reason::Never(_) => never_fix(budget).unwrap_or_default(),
-        Reason::NotEnoughHealthy if budget.pods.iter().any(|pod| is_ill(pod)) => {
+        Reason::NotEnoughHealthy if budget.awaited().has_ill => {
             "make the pods that it waits for ready".to_owned()
         }
         _ => String::new(),
@@ -269,7 +269,7 @@ pub fn never_fix(budget: &Judged<'_>) -> Option<String> {
 }
 
 /// What a budget of too few healthy pods waits for, and since when.
-fn not_enough(budget: &Judged<'_>) -> String {
+pub(super) fn awaited(budget: &Judged<'_>) -> Awaited {
     let numbers = budget
         .decision
         .result
@@ -278,21 +278,17 @@ fn not_enough(budget: &Judged<'_>) -> String {
     let mut awaited: Vec<String> = budget.pods.iter().filter_map(|pod| why_ill(pod)).collect();
     awaited.extend(approved(budget));
     awaited.extend(missing(budget));
-    let more = awaited.len().saturating_sub(NAMED);
-    awaited.truncate(NAMED);
-    if more > 0 {
-        awaited.push(format!("{more} more"));
-    }
     let awaited = if awaited.is_empty() {
         String::new()
     } else {
-        format!("; waits for {}", listed(&awaited))
+        format!("; waits for {}", some_of(awaited))
     };
     let (kept, has) = (pods(numbers.desired), numbers.healthy);
-    format!(
-        "{} keeps {kept} healthy, and has {has}{awaited}",
-        name(budget.pdb())
-    )
+    let pdb = name(budget.pdb());
+    Awaited {
+        message: format!("{pdb} keeps {kept} healthy, and has {has}{awaited}"),
+        has_ill: budget.pods.iter().any(|pod| is_ill(pod)),
+    }
 }
 
 /// True for a pod that could be ready, and is not.
@@ -362,7 +358,7 @@ fn controllers(budget: &Judged<'_>) -> String {
         .collect();
     names.sort_unstable();
     names.dedup();
-    names.join(", ")
+    some_of(names.into_iter().map(str::to_owned).collect())
 }
 
 fn name(pdb: &PdbView) -> String {
@@ -378,12 +374,16 @@ fn demand(pdb: &PdbView) -> String {
     }
 }
 
-/// `a, b and c`.
-fn listed(names: &[impl AsRef<str>]) -> String {
-    let names: Vec<_> = names.iter().map(AsRef::as_ref).collect();
+/// `a, b and c`, or `a, b, c and 7 more`.
+fn some_of(mut names: Vec<String>) -> String {
+    let more = names.len().saturating_sub(NAMED);
+    names.truncate(NAMED);
+    if more > 0 {
+        names.push(format!("{more} more"));
+    }
     match names.as_slice() {
         [] => String::new(),
-        [only] => (*only).to_owned(),
+        [only] => only.clone(),
         [first @ .., last] => format!("{} and {last}", first.join(", ")),
     }
 }

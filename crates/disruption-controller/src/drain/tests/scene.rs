@@ -84,7 +84,7 @@ impl Scene {
             let judged = world.judged(world.pdbs.keys().cloned(), now())?;
             let renewed = judged
                 .iter()
-                .map(|(key, judged)| (key.name.to_string(), judged.renewed()));
+                .map(|(key, judged)| (key.name.to_string(), judged.renewed().clone()));
             Ok(renewed.collect::<BTreeMap<_, _>>())
         });
         for pdb in &mut pdbs {

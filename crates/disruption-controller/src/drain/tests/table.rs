@@ -247,3 +247,22 @@ fn what_drain_refuses_beside_budgets(#[case] pod: &str, #[case] flags: Flags, #[
     assert_eq!((found.verdict.as_str(), found.reason.as_str()), ("now", reason));
     assert_eq!(found.blocks(), reason != "Evictable");
 }
+
+#[test]
+fn a_reason_names_three_budgets_and_how_many_more_there_are() {
+    let mut lines = vec!["ReplicaSet web wants 1", "pod web-0 of ReplicaSet web"];
+    lines.extend([
+        "budget a maxUnavailable 1",
+        "budget b maxUnavailable 1",
+        "budget c maxUnavailable 1",
+    ]);
+    lines.extend(["budget d maxUnavailable 1", "budget e maxUnavailable 1"]);
+    let finding = found(&lines, Flags::default());
+    assert_eq!(
+        (&*finding.message, &*finding.fix),
+        (
+            "the PodDisruptionBudgets a, b, c and 2 more select it, and the Eviction API refuses such a pod",
+            "keep a, and delete b, c, d and 1 more or change the selectors"
+        )
+    );
+}
