@@ -1,7 +1,10 @@
 {{/* The NOTES.txt of each chart, which Helm prints at the end. */}}
 {{- define "controller.notes" -}}
 {{ .Chart.Name }} {{ .Chart.AppVersion }} runs in namespace {{ include "controller.namespace" . }} as {{ include "controller.fullname" . }}.
-{{ if dig "dryRun" false .Values.config }}
+{{ if .Values.config.observe }}
+It observes: it counts what blocks drains, and has no right to write (config.observe). The cluster's own disruption
+controller must run, as it does unless somebody has switched it off.
+{{ else if .Values.config.dryRun }}
 It decides and reports, and writes nothing (config.dryRun). What it would have written:
 
   kubectl -n {{ include "controller.namespace" . }} logs -l app.kubernetes.io/instance={{ .Release.Name }},app.kubernetes.io/name={{ .Chart.Name }} --tail=-1 | grep 'dry run'
@@ -17,6 +20,7 @@ It writes. To compare it with the built-in loop first, run it next to that loop 
 
   helm upgrade {{ .Release.Name }} CHART -n {{ .Release.Namespace }} --reset-then-reuse-values --set config.dryRun=true
 {{ end }}
+{{- if not .Values.config.observe }}
 The built-in loop must be off, or the two work against each other. Append -{{ .Chart.Name }} to --controllers of every
 kube-controller-manager, and keep its other entries. With kubeadm, on each control plane node:
 
@@ -24,6 +28,7 @@ kube-controller-manager, and keep its other entries. With kubeadm, on each contr
   grep -e '--controllers=.*,-{{ .Chart.Name }}' /etc/kubernetes/manifests/kube-controller-manager.yaml
 
 For k3s, other distributions and the way back, see {{ with .Chart.Sources }}{{ first . }}/blob/{{ $.Chart.Name }}-v{{ $.Chart.Version }}/{{ end }}docs/operations.md
+{{- end }}
 
 To read its metrics and readiness:
 

@@ -50,6 +50,8 @@ pub(crate) struct Cluster {
     pub(crate) replicas: Vec<Replica>,
     /// Runs at each tick.
     pub(crate) fault: Option<Load>,
+    /// How long the end of the recording goes on.
+    pub(crate) stays: Duration,
     started: usize,
     ticks: u64,
     _acting: Acting,
@@ -150,6 +152,7 @@ impl Cluster {
             recording: Recording::for_rules(rules::text(controller.name)),
             replicas: Vec::new(),
             fault: None,
+            stays: Duration::ZERO,
             started: 0,
             ticks: 0,
         };

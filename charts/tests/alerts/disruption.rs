@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use controller_testing::Start;
 use disruption_controller::DisruptionController;
-use embedded_apiserver::{Actors, KubeletOptions, POD_DISRUPTION_BUDGETS, PODS, Server};
+use embedded_apiserver::{Actors, KubeletOptions, NODES, POD_DISRUPTION_BUDGETS, PODS, Server};
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -14,6 +15,7 @@ use crate::cluster::{Controller, fill, insert_replica_set, start, start_dry};
 use crate::faults::{Fault, LEFT_DRY, leave_dry, writes};
 
 const WORKLOADS: u64 = 3;
+const NODES_READY: u64 = 5;
 /// Ticks between evictions.
 const TICKS_AN_EVICTION: u64 = 5;
 
@@ -66,6 +68,31 @@ const FAULTS: &[Fault] = &[
         told_by: &["RivalWriter"],
     },
     Fault {
+        name: "a budget lets no pod go for a day",
+        begin: |cluster| {
+            forbid(&cluster.server);
+            cluster.stays = Duration::from_hours(25);
+        },
+        told_by: &["BudgetNeverAllows"],
+    },
+    Fault {
+        name: "a drain hangs for an hour beside an observer",
+        begin: |cluster| {
+            forbid(&cluster.server);
+            for node in 0..NODES_READY {
+                let cordon = |node: &mut Value| node["spec"]["unschedulable"] = json!(true);
+                let name = format!("node-{node}");
+                cluster.server.edit(&NODES, "", &name, cordon).unwrap();
+            }
+            cluster.start_as(|_, client, clock| {
+                let observer = Start::of::<DisruptionController>().configured(|config| config.observe = true);
+                observer.start(client, clock)
+            });
+            cluster.stays = Duration::from_mins(90);
+        },
+        told_by: &["NodeCannotBeDrained"],
+    },
+    Fault {
         name: LEFT_DRY,
         begin: leave_dry,
         told_by: &["PlannedWritesUndone"],
@@ -73,7 +100,7 @@ const FAULTS: &[Fault] = &[
 ];
 
 fn prepare(server: &Server) {
-    for node in 0..5 {
+    for node in 0..NODES_READY {
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": format!("node-{node}")}});
         server.insert(node).unwrap();
     }
@@ -117,6 +144,17 @@ fn budget(app: &str, amount: &Value) -> Value {
     });
     pdb["spec"]["selector"] = json!({"matchLabels": {"app": app}});
     pdb
+}
+
+/// Lets no pod of the first workload go.
+fn forbid(server: &Server) {
+    let none = |pdb: &mut Value| {
+        pdb["spec"]["minAvailable"].take();
+        pdb["spec"]["maxUnavailable"] = json!(0);
+    };
+    server
+        .edit(&POD_DISRUPTION_BUDGETS, "default", &app(0), none)
+        .unwrap();
 }
 
 /// What a rival does as soon as it sees our status.

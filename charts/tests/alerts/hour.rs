@@ -28,10 +28,11 @@ pub(crate) async fn healthy(cluster: &mut Cluster) {
     cluster.pass(25).await;
 }
 
-/// Half an hour with a permanent fault.
+/// Half an hour with a permanent fault, and as long as the fault says in which nothing changes.
 pub(crate) async fn with(cluster: &mut Cluster, fault: &faults::Fault) {
     (fault.begin)(cluster);
     cluster.pass(28).await;
+    cluster.recording.stay(cluster.stays);
 }
 
 /// Replaces each replica, as a Deployment does. The leader goes last and hands over.

@@ -56,6 +56,17 @@ impl Recording {
         }
     }
 
+    /// Repeats the last scrape for so long.
+    pub(crate) fn stay(&mut self, time: Duration) {
+        let scrapes = time.as_secs() / INTERVAL.as_secs();
+        self.scrapes += usize::try_from(scrapes).unwrap();
+        for samples in self.series.values_mut() {
+            let last = samples.last().filter(|last| *last != "stale");
+            let last = last.map_or("_", String::as_str).to_owned();
+            samples.resize(self.scrapes, last);
+        }
+    }
+
     fn sample(&mut self, series: String, value: &str) {
         let samples = self.series.entry(series).or_default();
         samples.resize(self.scrapes, "_".to_owned());
@@ -95,4 +106,9 @@ fn a_series_begins_and_ends_with_its_target() {
         ])
     );
     assert_eq!(recording.took(), Duration::from_secs(90));
+    recording.stay(Duration::from_secs(65));
+    assert_eq!(recording.took(), Duration::from_secs(150));
+    let up = recording.input_series();
+    let up = up.iter().map(|series| series["values"].clone());
+    assert_eq!(up.skip(2).collect::<Vec<_>>(), ["1 1 stale _ _ _", "_ 1 1 1 1 1"]);
 }

@@ -58,6 +58,16 @@ pub trait Informers<C: Controller> {
     where
         K: kube_core::Resource<DynamicType = ()> + Resource,
         W: Wire,
+        C: Watches<W::View>,
+    {
+        self.fill_selected::<K, W>(None, of);
+    }
+
+    /// [`fill`](Self::fill) with the objects that match a field selector, such as `spec.unschedulable=true`.
+    fn fill_selected<K, W>(&mut self, fields: Option<&'static str>, of: StoreOf<C, W::View>)
+    where
+        K: kube_core::Resource<DynamicType = ()> + Resource,
+        W: Wire,
         C: Watches<W::View>;
 }
 

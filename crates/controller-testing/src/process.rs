@@ -176,7 +176,7 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
         let permits = Permits::new(self.limits, clock);
         let http = limited(client, permits.clone(), clock, &requests, "test".into());
         let (stop, shutdown) = shutdown::channel();
-        let dry_run = self.dry_run || self.config.common().dry_run;
+        let dry_run = self.dry_run || self.config.is_dry_run();
         let mut env = Env::new(http, permits, clock.clone(), &metrics, dry_run, shutdown);
         env.encoding = self
             .encoding

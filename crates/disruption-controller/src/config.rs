@@ -14,6 +14,9 @@ pub struct Config {
     /// `PodDisruptionBudgets` processed at the same time.
     #[schemars(range(min = 1, max = 1000))]
     pub concurrent_syncs: u32,
+    /// Write nothing, take no Lease and send no events: only count what blocks drains, beside the cluster's own
+    /// disruption controller.
+    pub observe: bool,
 }
 
 impl Default for Config {
@@ -21,6 +24,7 @@ impl Default for Config {
         Self {
             common: CommonConfig::default(),
             concurrent_syncs: 16,
+            observe: false,
         }
     }
 }
@@ -28,5 +32,9 @@ impl Default for Config {
 impl ControllerConfig for Config {
     fn common(&self) -> &CommonConfig {
         &self.common
+    }
+
+    fn is_dry_run(&self) -> bool {
+        self.common.dry_run || self.observe
     }
 }

@@ -39,7 +39,7 @@ pub enum Event {
     ScaleRead(Option<u16>),
 }
 
-/// What the last computation of a budget saw, as far as events depend on it.
+/// What the last computation of a budget saw, as far as events and metrics depend on it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LastSync {
     /// The budget selects no pods.
@@ -48,6 +48,10 @@ pub struct LastSync {
     pub unmanaged: i64,
     /// Why the budget cannot be computed.
     pub failure: Option<Cause>,
+    /// Why no state of its pods allows a disruption, as far as is known.
+    pub never: Option<&'static str>,
+    /// A dry run would have written.
+    pub planned: bool,
 }
 
 impl LastSync {

@@ -27,14 +27,14 @@ use controller_core::app::{
 use controller_core::cache::Store;
 use controller_core::controller::Pass;
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
-use k8s_openapi::api::core::v1::{Pod, ReplicationController};
+use k8s_openapi::api::core::v1::{Node, Pod, ReplicationController};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use prometheus::Registry;
 
 use crate::config::Config;
 use crate::decide::Builtin;
 use crate::metrics::DisruptionMetrics;
-use crate::view::{PdbView, PdbWire, PodView, PodWire, WorkloadView, WorkloadWire};
+use crate::view::{NodeView, NodeWire, PdbView, PdbWire, PodView, PodWire, WorkloadView, WorkloadWire};
 
 /// Name of the binary, the Lease, the field manager and the chart.
 pub const NAME: &str = "disruption-controller";
@@ -43,6 +43,7 @@ pub const NAME: &str = "disruption-controller";
 #[derive(Debug)]
 pub struct DisruptionController {
     concurrent_syncs: usize,
+    observes: bool,
     numbers: DisruptionMetrics,
 }
 
@@ -51,6 +52,8 @@ pub struct Stores {
     pub pods: Store<PodView>,
     pub pdbs: Store<PdbView>,
     pub workloads: BTreeMap<Builtin, Store<WorkloadView>>,
+    /// The cordoned nodes; only an observer watches them.
+    pub cordoned: Store<NodeView>,
 }
 
 impl Stores {
@@ -65,6 +68,7 @@ impl DisruptionController {
     pub fn new(config: &Config, registry: &Registry) -> prometheus::Result<Self> {
         Ok(Self {
             concurrent_syncs: config.concurrent_syncs as usize,
+            observes: config.observe,
             numbers: DisruptionMetrics::register(registry)?,
         })
     }
@@ -121,5 +125,10 @@ impl App for DisruptionController {
         informers.fill::<ReplicaSet, WorkloadWire>(|stores| stores.workloads_of(Builtin::ReplicaSet));
         informers.fill::<Deployment, WorkloadWire>(|stores| stores.workloads_of(Builtin::Deployment));
         informers.fill::<StatefulSet, WorkloadWire>(|stores| stores.workloads_of(Builtin::StatefulSet));
+        if self.observes {
+            informers.fill_selected::<Node, NodeWire>(Some("spec.unschedulable=true"), |stores| {
+                &mut stores.cordoned
+            });
+        }
     }
 }

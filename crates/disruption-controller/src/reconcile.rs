@@ -29,7 +29,7 @@ use crate::decide::{
 use crate::events::{Event, LastSync};
 use crate::requests::{Answer, Query, Reset, StatusWrite, Write, serves_for};
 use crate::route::{self, COALESCE};
-use crate::scales::{Sources, unreadable};
+use crate::scales::{Sources, never, unreadable};
 use crate::state::{self, Basis, Budget, Key, State};
 use crate::view::PodView;
 use crate::{DisruptionController, NAME, Stores, metrics, results};
@@ -200,16 +200,26 @@ fn reconcile_budget(cx: &Context<'_, DisruptionController>, key: &ObjectKey) -> 
         return Action::Remember(StateChange::Basis(key.clone(), basis));
     }
     let failure = decision.result.as_ref().err();
+    let blocks = decision
+        .result
+        .as_ref()
+        .map_or(true, |numbers| numbers.allowed == 0);
+    let planned = matches!(cx.pass.outcomes().last(), Some((_, Outcome::Planned)));
     let seen = LastSync {
         no_pods: situation.counts.matched == 0,
         unmanaged: if by_scale { situation.counts.unmanaged } else { 0 },
         failure: failure.map(|failure| failure.cause.clone()),
+        never: blocks
+            .then(|| never(&situation, scales, sources.held, |uid| state.live_of(key, uid)))
+            .flatten(),
+        planned: planned && decision.plan.is_some(),
     };
     let look_again = decision.look_again.map_or(Requeue::Cancel, Requeue::At);
     let requeues = vec![(Key::Recheck(key.clone()), look_again)];
-    match (cx.pass.outcomes().last(), decision.plan) {
-        (Some((_, Outcome::Planned)), _) | (_, None) => left(budget, decision.result, seen, requeues),
-        (_, Some(status)) => reconcile_write(cx, budget, StatusWrite { status, seen }, requeues),
+    match decision.plan {
+        Some(_) if planned => left(budget, decision.result, seen, requeues),
+        None => left(budget, decision.result, seen, requeues),
+        Some(status) => reconcile_write(cx, budget, StatusWrite { status, seen }, requeues),
     }
 }
 

@@ -24,11 +24,12 @@ pub(crate) fn seen(
     for event in seen.news(budget.seen.as_ref(), &budget.pdb, wrote) {
         cx.out.record(event);
     }
+    let now = cx.now.uptime;
     cx.state.change(key, None, |budget| {
         if wrote {
             budget.seen = Some(seen);
         } else {
-            budget.left(seen);
+            budget.left(seen, now);
         }
     });
 }

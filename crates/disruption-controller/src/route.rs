@@ -24,6 +24,7 @@ pub fn counts_alike(old: &PodView, new: &PodView) -> bool {
         && old.controller == new.controller
         && old.ready == new.ready
         && old.deleting == new.deleting
+        && old.is_over() == new.is_over()
 }
 
 /// True if a change of a budget concerns a rule. Our own write does not: `old` is the budget after that write.

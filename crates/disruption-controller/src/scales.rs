@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use controller_core::api::{AnswerClass, CallFailed};
 use controller_core::controller::Reply;
-use controller_core::meta::{ObjectKey, OwnerRef};
+use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 
 use crate::decide::{
-    Builtin, Cause, Demand, MOST_READS, Reading, Scale, Scales, Situation, SyncFailure, demand, scale_of,
+    Builtin, Cause, Demand, Live, MOST_READS, Outlook, Reading, Scale, Scales, Situation, SyncFailure,
+    demand, outlook, scale_of,
 };
 use crate::discovery::{self, Kind};
 use crate::requests::{Answer, Query, Target};
@@ -23,10 +24,14 @@ use crate::view::WorkloadView;
 
 /// Most queries of one budget in flight at a time.
 const QUESTIONS_AT_ONCE: usize = 8;
+
+/// Finds a workload in the informers' caches.
+pub type Held<'a> = &'a dyn Fn(Builtin, &ObjectKey) -> Option<Arc<WorkloadView>>;
+
 /// What is known of workloads and scales.
 pub struct Sources<'a> {
     /// Finds a workload in the informers' caches.
-    pub held: &'a dyn Fn(Builtin, &ObjectKey) -> Option<Arc<WorkloadView>>,
+    pub held: Held<'a>,
     /// By `apiVersion`: kinds that had a scale at the last discovery.
     pub kinds: &'a BTreeMap<Arc<str>, Arc<Vec<Kind>>>,
     /// Finds a recent answer.
@@ -159,11 +164,42 @@ impl Sources<'_> {
     }
 }
 
-/// The scales of the controllers that `held` has; the others count as gone. For budgets whose numbers need none.
-pub fn held_scales(
-    Situation { pdb, counts, .. }: &Situation,
-    held: &dyn Fn(Builtin, &ObjectKey) -> Option<Arc<WorkloadView>>,
-) -> Scales {
+/// `scales`, or for a budget whose numbers need none those that `held` has. False if a controller is left whose scale
+/// only the API server knows.
+pub fn known_scales(situation: &Situation, scales: Scales, held: Held<'_>) -> (Scales, bool) {
+    let scales = if scales.is_empty() {
+        held_scales(situation, held)
+    } else {
+        scales
+    };
+    let needs_scales = demand(&situation.pdb).is_ok_and(Demand::needs_scales);
+    let is_gone = |scale: &Scale| *scale == Scale::Gone;
+    let some_unread =
+        scales.len() < situation.counts.controllers.len() || !needs_scales && scales.values().any(is_gone);
+    (scales, !some_unread)
+}
+
+/// Why no state of the budget's pods allows a disruption; `None` if one does, or if that cannot be told. `live_of` is the
+/// number of live pods of a controller.
+pub fn never(
+    situation: &Situation,
+    scales: Scales,
+    held: Held<'_>,
+    live_of: impl Fn(&Uid) -> i64,
+) -> Option<&'static str> {
+    let (scales, true) = known_scales(situation, scales, held) else {
+        return None;
+    };
+    let counts = &situation.counts;
+    let live = Live::of(counts, |controller, selected| live_of(&controller.uid) - selected);
+    match outlook(&situation.pdb, counts, &live, &scales, |_| None) {
+        Outlook::Never(never, _) => Some(never.as_str()),
+        Outlook::Allows(_) | Outlook::Unknown(_) => None,
+    }
+}
+
+/// The scales of the controllers that `held` has; the others count as gone.
+fn held_scales(Situation { pdb, counts, .. }: &Situation, held: Held<'_>) -> Scales {
     let held = |kind: Builtin, name: &str| {
         let (namespace, name) = (pdb.key.namespace.clone(), name.into());
         held(kind, &ObjectKey { namespace, name })

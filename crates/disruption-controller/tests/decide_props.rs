@@ -551,7 +551,7 @@ proptest! {
         });
         let sets = (0..held).map(|number| owner("ReplicaSet", number));
         let widgets = (held..held + unread).map(|number| owner("Widget", number));
-        let owned = Owned { pods: 1, terminating: 0 };
+        let owned = Owned { pods: 1, terminating: 0, live: 1 };
         situation.counts.controllers = sets.chain(widgets).map(|owner| (owner, owned)).collect();
         let set = |_: Builtin, key: &ObjectKey| Some(Arc::new(WorkloadView {
             key: key.clone(),

@@ -42,7 +42,7 @@ use disruption_controller::decide::{
     Builtin, Cause, Demand, DisruptedPod, Fate, LiveRead, Numbers, Reading, Scale, SyncFailure, confirmed,
     demand, disrupted, fate, overdue, stale,
 };
-use disruption_controller::view::{Condition, DisruptionTarget, PdbView, PodView};
+use disruption_controller::view::{Condition, DisruptionTarget, PdbView, Phase, PodView};
 use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -742,7 +742,7 @@ fn an_entry_is_about_the_pod_that_was_there_when_it_was_made(
 #[case::without_a_reason("", |_: &mut PodView| {}, Some(120))]
 #[case::by_the_kubelet("TerminationByKubelet", |_: &mut PodView| {}, None)]
 #[case::on_its_way("EvictionByEvictionAPI", |pod: &mut PodView| pod.deleting = true, None)]
-#[case::over("EvictionByEvictionAPI", |pod: &mut PodView| pod.over = true, None)]
+#[case::over("EvictionByEvictionAPI", |pod: &mut PodView| pod.phase = Phase::Over, None)]
 #[case::not_wanted_to_go("", |pod: &mut PodView| pod.target = None, None)]
 fn a_disruption_that_does_not_come_is_stale_after_two_minutes(
     #[case] reason: &str,

@@ -20,7 +20,7 @@ use disruption_controller::requests::{Answer, Query, Reset, StatusWrite, Write};
 use disruption_controller::selector::Selector;
 use disruption_controller::state::{Key, State};
 use disruption_controller::view::{
-    Amount, DisruptionTarget, PdbView, PdbWire, PodView, PodWire, Status, WorkloadView, WorkloadWire,
+    Amount, DisruptionTarget, PdbView, PdbWire, Phase, PodView, PodWire, Status, WorkloadView, WorkloadWire,
 };
 use disruption_controller::{DisruptionController, Stores};
 use jiff::{SignedDuration, Timestamp};
@@ -226,7 +226,8 @@ impl Cluster {
             target: None,
             ready,
             deleting: false,
-            over: false,
+            node: None,
+            phase: Phase::Running,
         };
         self.pods.put(view, uid);
     }

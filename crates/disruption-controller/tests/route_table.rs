@@ -8,7 +8,7 @@ use disruption_controller::decide::{Numbers, StatusPatch};
 use disruption_controller::labels::Labels;
 use disruption_controller::route::{counts_alike, pdb_wakes, repeats, undoes, urgency};
 use disruption_controller::selector::Selector;
-use disruption_controller::view::{Amount, Condition, DisruptionTarget, PdbView, PodView, Status};
+use disruption_controller::view::{Amount, Condition, DisruptionTarget, PdbView, Phase, PodView, Status};
 use jiff::Timestamp;
 use rstest::rstest;
 fn now() -> Timestamp {
@@ -25,7 +25,8 @@ fn pod() -> PodView {
         target: None,
         ready: true,
         deleting: false,
-        over: false,
+        node: Some("n".into()),
+        phase: Phase::Running,
     }
 }
 
@@ -66,7 +67,9 @@ fn owner() -> OwnerRef {
 #[case::another_controller(|pod: &mut PodView| pod.controller = Some(Arc::new(owner())), true)]
 #[case::readiness(|pod: &mut PodView| pod.ready = false, true)]
 #[case::a_deletion(|pod: &mut PodView| pod.deleting = true, true)]
-#[case::an_end(|pod: &mut PodView| pod.over = true, false)]
+#[case::an_end(|pod: &mut PodView| pod.phase = Phase::Over, true)]
+#[case::another_node(|pod: &mut PodView| pod.node = None, false)]
+#[case::a_phase(|pod: &mut PodView| pod.phase = Phase::Pending, false)]
 #[case::a_disruption(|pod: &mut PodView| {
     pod.target = Some(Arc::new(DisruptionTarget {
         reason: "r".into(), since: now(), version: "1".into(), generation: 1,

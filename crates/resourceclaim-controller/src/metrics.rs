@@ -1,10 +1,11 @@
 //! This controller's own metrics.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use controller_core::controller::Inspector;
-use controller_core::metrics::{at_scrape, by_label_at_scrape, register};
+use controller_core::metrics::{Samples, at_scrape, by_label_at_scrape, register};
 use jiff::{SignedDuration, Timestamp};
 use prometheus::{IntCounterVec, Opts, Registry};
 
@@ -72,10 +73,11 @@ pub fn register_claims(
              (manually created by a user).",
         )
     });
-    let labels = ["allocated", "admin_access", "source"];
+    let labels: &[_] = &["allocated", "admin_access", "source"];
     let counted = inspector.clone();
-    by_label_at_scrape(registry, by_state, labels, move || {
-        counted.scrape(|_, stores| {
+    let gauges = by_state.map(|gauge| (gauge, labels)).to_vec();
+    by_label_at_scrape(registry, gauges, move || {
+        let by_state: BTreeMap<_, i64> = counted.scrape(|_, stores| {
             let mut by_state = BTreeMap::new();
             for claim in stores.claims.iter() {
                 let source = match claim.origin {
@@ -87,7 +89,12 @@ pub fn register_claims(
                 *by_state.entry(state).or_default() += 1;
             }
             by_state
-        })
+        });
+        let samples = by_state.into_iter();
+        let samples: Samples = samples
+            .map(|(state, claims)| (state.map(Cow::Borrowed).to_vec(), claims))
+            .collect();
+        vec![samples.clone(), samples]
     })?;
     let stuck = (
         "resourceclaim_controller_claims_stuck_deleting",

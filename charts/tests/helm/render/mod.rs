@@ -51,6 +51,12 @@ fn the_charts_render_as_the_goldens_have_it() {
         "resourceclaim-controller/groups.golden.yaml",
         &["--set=config.featureGates=DRAWorkloadResourceClaims=true"],
     );
+    // Permissions of a process that only observes.
+    golden(
+        "disruption-controller",
+        "disruption-controller/observer.golden.yaml",
+        &["--set=config.observe=true"],
+    );
     // Permissions to authorize metrics readers, and the token of Prometheus.
     golden(
         "ttl-controller",

@@ -20,6 +20,11 @@ pub trait ControllerConfig: Serialize + DeserializeOwned + JsonSchema + Default 
     /// The settings that all controllers share.
     fn common(&self) -> &CommonConfig;
 
+    /// True if the process must write nothing, not even its Lease.
+    fn is_dry_run(&self) -> bool {
+        self.common().dry_run
+    }
+
     /// Errors in the controller's own settings other than wrong types and integers outside the range in the schema.
     /// The caller also calls [`CommonConfig::validate`].
     fn validate(&self) -> Vec<FieldError> {

@@ -9,7 +9,7 @@ use prometheus::Registry;
 use prometheus::core::Collector;
 
 pub use self::at_scrape::{at_scrape, at_scrape_of};
-pub use self::by_label::by_label_at_scrape;
+pub use self::by_label::{Samples, by_label_at_scrape};
 
 /// Adds a new family to `registry` and returns it; fails if `registry` already has its name.
 ///

@@ -47,7 +47,7 @@ struct Filling<C: Controller, V: View> {
 
 impl<C: Controller, S: Sources> Informers<C> for InformerSet<C, S> {
     /// Must be called within a tokio runtime. `/readyz` waits until the store is filled.
-    fn fill<K, W>(&mut self, of: StoreOf<C, W::View>)
+    fn fill_selected<K, W>(&mut self, fields: Option<&'static str>, of: StoreOf<C, W::View>)
     where
         K: Resource<DynamicType = ()> + k8s_openapi::Resource,
         W: Wire,
@@ -59,6 +59,7 @@ impl<C: Controller, S: Sources> Informers<C> for InformerSet<C, S> {
             self.env.encoding,
             self.env.clock.clone(),
         );
+        let watched = watched.with_fields(fields);
         let source = self.sources.source(watched);
         let resource = K::plural(&());
         let metrics = self.metrics.for_resource(&resource);

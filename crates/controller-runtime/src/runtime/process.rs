@@ -109,7 +109,8 @@ pub(super) async fn serve<A: App>(
     // Before the process shows that it is up: whoever sees that may end it.
     let mut signals = Signals::listen()?;
     let (stop, shutdown) = shutdown::channel();
-    let mut env = Env::new(http, permits, clock.clone(), &metrics, common.dry_run, shutdown);
+    let dry_run = config.is_dry_run();
+    let mut env = Env::new(http, permits, clock.clone(), &metrics, dry_run, shutdown);
     env.encoding = common.kube_api_content_type;
     let mut services = Services::new();
     let state = admin::AdminState {
@@ -140,7 +141,7 @@ pub(super) async fn serve<A: App>(
         version = about.version,
         commit = about.commit,
         api_server = url,
-        dry_run = common.dry_run,
+        dry_run,
         "starting"
     );
     let signal = async || signals.next().await;

@@ -15,6 +15,8 @@ pub struct Counts {
     pub healthy: i64,
     /// Pods without a controller.
     pub unmanaged: i64,
+    /// Those of them that are neither deleted nor over.
+    pub live_unmanaged: i64,
     /// Pods with a controller, by their ownerReference.
     pub controllers: BTreeMap<Arc<OwnerRef>, Owned>,
 }
@@ -25,6 +27,8 @@ pub struct Owned {
     pub pods: i64,
     /// Pods with a deletionTimestamp.
     pub terminating: i64,
+    /// Pods that are neither deleted nor over.
+    pub live: i64,
 }
 
 impl Counts {
@@ -34,8 +38,10 @@ impl Counts {
     pub fn count(&mut self, pod: &PodView, by: i64) -> bool {
         self.matched += by;
         self.healthy += by * i64::from(pod.is_healthy());
+        let live = by * i64::from(pod.is_live());
         let Some(controller) = &pod.controller else {
             self.unmanaged += by;
+            self.live_unmanaged += live;
             return false;
         };
         let owned = self.controllers.entry(Arc::clone(controller)).or_default();
@@ -43,6 +49,7 @@ impl Counts {
         let is_first_to_stay = owned.pods == owned.terminating && by > 0 && !pod.deleting;
         owned.pods += by;
         owned.terminating += by * i64::from(pod.deleting);
+        owned.live += live;
         let went = owned.pods == 0;
         if went {
             self.controllers.remove(controller);

@@ -7,13 +7,15 @@
 //! | DIS-9 | `decide`, `SyncFailure` | `tests/decide_table.rs::what_cannot_be_computed_allows_nothing_and_says_why` |
 //!
 //! The other rules are in the modules: [`mod@demand`] (DIS-2, DIS-3), [`expected`] (DIS-2, DIS-11), [`scale`] (DIS-5),
-//! [`mod@disrupted`] (DIS-4, DIS-6), [`mod@stale`] (DIS-15).
+//! [`mod@disrupted`] (DIS-4, DIS-6), [`mod@stale`] (DIS-15), [`mod@eviction`] and [`mod@outlook`] (DIS-17).
 
 pub mod counts;
 pub mod demand;
 pub mod disrupted;
+pub mod eviction;
 pub mod expected;
 pub mod failure;
+pub mod outlook;
 pub mod scale;
 pub mod stale;
 
@@ -27,8 +29,10 @@ use jiff::Timestamp;
 pub use self::counts::{Counts, Owned};
 pub use self::demand::{Demand, demand};
 pub use self::disrupted::{Disrupted, DisruptedPod, Fate, LiveRead, confirmed, disrupted, fate, overdue};
+pub use self::eviction::{Refusal, Verdict, evicts};
 pub use self::expected::expected_pods;
 pub use self::failure::{Cause, MOST_READS, SyncFailure};
+pub use self::outlook::{Best, Live, LiveOf, Never, Outlook, outlook};
 pub use self::scale::{Builtin, Reading, Scale, Scales, scale_of};
 pub use self::stale::stale;
 use crate::view::{Condition, PdbView};

@@ -20,6 +20,6 @@ const TERMINATION_BY_KUBELET: &str = "TerminationByKubelet";
 /// When the condition `DisruptionTarget` of `pod` becomes stale, by wall time; `None` if it cannot.
 pub fn stale(pod: &PodView) -> Option<Timestamp> {
     let target = pod.target.as_ref()?;
-    let may_be = !pod.deleting && !pod.over && *target.reason != *TERMINATION_BY_KUBELET;
+    let may_be = pod.is_live() && *target.reason != *TERMINATION_BY_KUBELET;
     may_be.then(|| saturating_add(target.since, STALE_POD_DISRUPTION_TIMEOUT))
 }

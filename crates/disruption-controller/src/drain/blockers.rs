@@ -114,7 +114,7 @@ impl Plan {
     /// True if the pod runs on a node of the plan.
     fn concerns(&self, pod: &DrainedPod) -> bool {
         let is_named = |node: &Arc<str>| self.nodes.is_empty() || self.nodes.contains(node);
-        pod.node.as_ref().is_some_and(is_named)
+        pod.pod.node.as_ref().is_some_and(is_named)
     }
 }
 
@@ -179,7 +179,7 @@ fn assert_nodes_exist(
     world: &World<'_>,
 ) -> Result<(), Missing> {
     let seen: BTreeSet<_> = { world.pods.values() }
-        .filter_map(|pod| pod.node.as_ref())
+        .filter_map(|pod| pod.pod.node.as_ref())
         .collect();
     let mut missing = Vec::new();
     for node in plan.nodes.iter().filter(|node| !seen.contains(node)) {

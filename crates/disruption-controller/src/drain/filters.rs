@@ -34,12 +34,12 @@ pub enum Obstacle {
 
 /// What a drain passes over: `DaemonSet` pods that are not over, and mirror pods.
 pub fn is_left_out(pod: &DrainedPod) -> bool {
-    pod.mirror || pod.is_of_daemon_set() && !pod.pod.over
+    pod.mirror || pod.pod.is_of_daemon_set() && !pod.pod.is_over()
 }
 
 /// What holds the pod at `now`, the worst first.
 pub fn refusals(pod: &DrainedPod, flags: Flags, now: Timestamp) -> Vec<Obstacle> {
-    let (over, deleting) = (pod.pod.over, pod.pod.deleting);
+    let (over, deleting) = (pod.pod.is_over(), pod.pod.deleting);
     let hold = pod.hold.as_deref();
     let overdue = hold.and_then(|hold| Some((hold.ends.filter(|ends| *ends < now)?, hold)));
     let stuck = overdue.map(|(ends, hold)| Obstacle::Terminating(ends, hold.finalizers.clone()));

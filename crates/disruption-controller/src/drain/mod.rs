@@ -2,8 +2,6 @@
 //!
 //! | module | answers |
 //! |---|---|
-//! | [`mod@eviction`] | does the Eviction API take the pod, by the statuses in the cluster? |
-//! | [`mod@outlook`] | can any state of its pods make a budget allow a disruption? |
 //! | [`mod@filters`] | what do `kubectl drain` and autoscalers refuse or wait for, beside budgets? |
 //! | [`mod@words`] | the reason and the fix in words |
 //! | [`mod@world`] | the pods and budgets, read from the API server |
@@ -15,9 +13,7 @@
 //! | DIS-18 | `refusals` | `src/drain/tests/table.rs::what_drain_refuses_beside_budgets` |
 
 pub mod blockers;
-pub mod eviction;
 pub mod filters;
-pub mod outlook;
 pub mod print;
 #[cfg(test)]
 mod tests;
@@ -30,22 +26,11 @@ use std::sync::Arc;
 use controller_core::meta::OwnerRef;
 use jiff::Timestamp;
 
-pub use self::eviction::{Refusal, evicts};
 pub use self::filters::{Flags, Obstacle, refusals};
-pub use self::outlook::{Best, Live, LiveOf, Never, Outlook, outlook};
-use crate::decide::{Decision, Numbers, Scales, Situation, decide};
+use crate::decide::{
+    Decision, Live, Never, Numbers, Outlook, Refusal, Scales, Situation, Verdict, decide, evicts, outlook,
+};
 use crate::view::{DrainedPod, PdbView};
-
-/// When a pod goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
-    /// No state of its pods lets the pod go.
-    Never,
-    /// The Eviction API refuses the pod now, and takes it once the pods of its budget are healthy.
-    Waits,
-    /// The Eviction API takes the pod.
-    Now,
-}
 
 /// A budget and its pods, judged.
 #[derive(Clone, Debug)]
@@ -100,17 +85,6 @@ pub enum Reason {
     NotComputable,
 }
 
-impl Verdict {
-    /// As JSON and metrics have it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Never => "never",
-            Self::Waits => "waits",
-            Self::Now => "now",
-        }
-    }
-}
-
 impl Reason {
     /// As JSON and metrics have it.
     pub const fn as_str(&self) -> &'static str {
@@ -123,22 +97,6 @@ impl Reason {
             Self::StatusOutdated => "StatusOutdated",
             Self::TooManyEvictions => "TooManyEvictions",
             Self::NotComputable => "NotComputable",
-        }
-    }
-}
-
-impl Never {
-    /// As JSON and metrics have it.
-    pub const fn as_str(&self) -> &'static str {
-        match self {
-            Self::MaxUnavailableZero => "MaxUnavailableZero",
-            Self::MinAvailableTooHigh => "MinAvailableTooHigh",
-            Self::SelectorTooNarrow => "SelectorTooNarrow",
-            Self::UnmanagedPods => "UnmanagedPods",
-            Self::NothingExpected => "NothingExpected",
-            Self::ControllerGone(_) => "ControllerGone",
-            Self::NoScale(_) => "NoScale",
-            Self::InvalidBudget(_) => "InvalidBudget",
         }
     }
 }
@@ -161,20 +119,8 @@ impl<'a> Judged<'a> {
         smallest_pod: impl Fn(&[&OwnerRef]) -> Option<Arc<str>>,
         now: Timestamp,
     ) -> Self {
-        let mut live = Live::default();
-        for pod in &pods {
-            let is_live = i64::from(!pod.pod.deleting && !pod.pod.over);
-            match &pod.pod.controller {
-                None => live.unmanaged += is_live,
-                Some(controller) => {
-                    live.managed.entry(Arc::clone(controller)).or_default().selected += is_live;
-                }
-            }
-        }
-        for (controller, pods) in &mut live.managed {
-            pods.others = others(controller, pods.selected);
-        }
         let (pdb, counts) = (&situation.pdb, &situation.counts);
+        let live = Live::of(counts, others);
         let outlook = outlook(pdb, counts, &live, &scales, &smallest_pod);
         let decision = decide(&situation, &scales, &smallest_pod, now);
         Self {
@@ -248,7 +194,7 @@ impl From<Numbers> for Said {
 pub fn judge(pod: &DrainedPod, budgets: &[&Judged<'_>], flags: Flags, now: Timestamp) -> Finding {
     let held = refusals(pod, flags, now);
     let pdbs: Vec<_> = budgets.iter().map(|budget| budget.pdb()).collect();
-    let (refusal, budget) = match (evicts(pod, &pdbs), budgets) {
+    let (refusal, budget) = match (evicts(&pod.pod, &pdbs), budgets) {
         (Ok(()), _) | (Err(_), []) => return words::goes(pod, budgets, &held),
         (Err(refusal), [budget, ..]) => (refusal, budget),
     };
@@ -257,7 +203,7 @@ pub fn judge(pod: &DrainedPod, budgets: &[&Judged<'_>], flags: Flags, now: Times
         (_, Outlook::Never(never, _)) => (Verdict::Never, Reason::Never(never.clone())),
         (_, Outlook::Unknown(_)) => (Verdict::Waits, Reason::NotComputable),
         (Refusal::TooManyEvictions, _) => (Verdict::Waits, Reason::TooManyEvictions),
-        _ if evicts(pod, &[budget.renewed()]).is_ok() => (Verdict::Waits, Reason::StatusOutdated),
+        _ if evicts(&pod.pod, &[budget.renewed()]).is_ok() => (Verdict::Waits, Reason::StatusOutdated),
         _ if budget.decision.result.is_err() => (Verdict::Waits, Reason::NotComputable),
         _ => (Verdict::Waits, Reason::NotEnoughHealthy),
     };

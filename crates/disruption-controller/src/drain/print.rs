@@ -33,7 +33,7 @@ pub(super) struct Tally {
 
 impl Tally {
     pub(super) fn count(&mut self, pod: &DrainedPod, finding: &Finding) {
-        if let Some(node) = pod.node.as_ref().filter(|node| !self.nodes.contains(*node)) {
+        if let Some(node) = pod.pod.node.as_ref().filter(|node| !self.nodes.contains(*node)) {
             self.nodes.insert(Arc::clone(node));
         }
         *match finding.verdict {
@@ -79,7 +79,7 @@ impl<'a> Item<'a> {
         (
             self.finding.verdict,
             goes,
-            self.pod.node.as_ref(),
+            self.pod.pod.node.as_ref(),
             &self.pod.pod.key,
         )
     }
@@ -114,6 +114,7 @@ impl Finding {
             verdict => verdict.as_str(),
         };
         let node = pod
+            .pod
             .node
             .as_ref()
             .map(|node| format!(" on {node}"))
@@ -158,7 +159,7 @@ pub(super) fn json<'a>(items: impl Iterator<Item = Item<'a>>) -> String {
     let items = items.map(|item| ItemJson {
         namespace: item.pod.pod.key.namespace.as_deref().unwrap_or_default(),
         pod: &item.pod.pod.key.name,
-        node: item.pod.node.as_deref().unwrap_or_default(),
+        node: item.pod.pod.node.as_deref().unwrap_or_default(),
         verdict: item.finding.verdict.as_str(),
         reason: item.finding.reason.as_str(),
         budgets: item

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::filters::Obstacle;
-use super::{Awaited, Best, Finding, Judged, Never, Outlook, Reason, Verdict};
-use crate::decide::{DELETION_TIMEOUT, Fate, Scale};
-use crate::view::{Amount, DrainedPod, PdbView};
+use super::{Awaited, Finding, Judged, Reason, Verdict};
+use crate::decide::{Best, DELETION_TIMEOUT, Fate, Never, Outlook, Scale};
+use crate::view::{Amount, DrainedPod, PdbView, Phase};
 
 /// How many pods, controllers or budgets a reason names.
 const NAMED: usize = 3;
@@ -36,8 +36,8 @@ pub(super) fn goes(pod: &DrainedPod, budgets: &[&Judged<'_>], held: &[Obstacle])
 fn taken(pod: &DrainedPod, budgets: &[&Judged<'_>]) -> String {
     match budgets {
         _ if pod.pod.deleting => "it is being deleted already".to_owned(),
-        _ if pod.pod.over => "it has ended".to_owned(),
-        _ if pod.pending => "it is Pending, for which no budget counts".to_owned(),
+        _ if pod.pod.is_over() => "it has ended".to_owned(),
+        _ if pod.pod.phase == Phase::Pending => "it is Pending, for which no budget counts".to_owned(),
         [] => "no budget selects it".to_owned(),
         [budget, ..] if !pod.pod.ready && budget.said().allowed <= 0 => {
             format!("it is not ready, and {} lets such pods go", name(budget.pdb()))
@@ -59,7 +59,7 @@ fn said(obstacle: &Obstacle, pod: &DrainedPod) -> String {
         Obstacle::Terminating(ends, finalizers) => match finalizers.as_slice() {
             [] => format!(
                 "it is being deleted, its grace period ended at {ends}, and the kubelet of {} has not ended it",
-                pod.node.as_deref().unwrap_or("its node")
+                pod.pod.node.as_deref().unwrap_or("its node")
             ),
             [finalizer] => {
                 format!(
@@ -89,7 +89,7 @@ fn remedy(obstacle: &Obstacle, pod: &DrainedPod) -> String {
     match obstacle {
         Obstacle::Terminating(_, finalizers) if finalizers.is_empty() => format!(
             "see whether {} is up; if it never comes back, delete the pod with --force --grace-period=0",
-            pod.node.as_deref().unwrap_or("its node")
+            pod.pod.node.as_deref().unwrap_or("its node")
         ),
         Obstacle::Terminating(..) => "see why whoever set the finalizer does not remove it".to_owned(),
         Obstacle::NoController => "give kubectl drain --force, which loses the pod".to_owned(),
@@ -293,7 +293,7 @@ pub(super) fn awaited(budget: &Judged<'_>) -> Awaited {
 
 /// True for a pod that could be ready, and is not.
 fn is_ill(pod: &DrainedPod) -> bool {
-    !pod.pod.ready && !pod.pod.deleting && !pod.pod.over
+    !pod.pod.ready && pod.pod.is_live()
 }
 
 /// Why the pod does not count, and since when; `None` if it does, or is over.
@@ -307,7 +307,7 @@ fn why_ill(pod: &DrainedPod) -> Option<String> {
     match ends {
         Some(ends) if pod.pod.deleting => Some(format!("{name} (being deleted, until {ends})")),
         _ if !is_ill(pod) => None,
-        _ if pod.node.is_none() => Some(format!("{name} (not scheduled{since})")),
+        _ if pod.pod.node.is_none() => Some(format!("{name} (not scheduled{since})")),
         _ => Some(format!("{name} (not ready{since})")),
     }
 }

@@ -8,14 +8,14 @@ use controller_core::api::CallFailed;
 use controller_core::app::{Failure, Prepared};
 use controller_core::cache::Page;
 use controller_core::controller::Pass;
-use controller_core::meta::{ObjectKey, OwnerRef, Uid};
+use controller_core::meta::{ObjectKey, OwnerRef};
 use jiff::Timestamp;
 
-use super::{Judged, Outlook};
+use super::Judged;
 use crate::DisruptionController;
-use crate::decide::{Builtin, Demand, Scale, demand};
+use crate::decide::{Builtin, Outlook};
 use crate::requests::{Answer, Listed, Listing, Query};
-use crate::scales::{Sources, held_scales};
+use crate::scales::{Sources, known_scales};
 use crate::state::State;
 use crate::view::{DrainedPod, PdbView, PodView, WorkloadView};
 
@@ -43,8 +43,6 @@ pub(crate) struct World<'a> {
     pub(crate) pdbs: BTreeMap<ObjectKey, Arc<PdbView>>,
     pub(crate) state: State,
     workloads: HashMap<(Builtin, &'a ObjectKey), &'a WorkloadView>,
-    /// The number of live pods of each controller.
-    live: HashMap<&'a Uid, i64>,
     pass: &'a Pass<DisruptionController>,
 }
 
@@ -115,20 +113,14 @@ impl<'a> World<'a> {
         for (key, pdb) in &pdbs {
             state.pdb_changed(key, Some(pdb), false);
         }
-        let mut live = HashMap::new();
         for pod in &pods {
             state.pod_changed(&pod.pod.key, Some(&pod.pod), Duration::ZERO);
-            let is_live = !pod.pod.deleting && !pod.pod.over;
-            if let Some(controller) = pod.pod.controller.as_deref().filter(|_| is_live) {
-                *live.entry(&controller.uid).or_default() += 1;
-            }
         }
         Self {
             pods: pods.into_iter().map(|pod| (&pod.pod.key, pod)).collect(),
             pdbs,
             state,
             workloads,
-            live,
             pass,
         }
     }
@@ -188,23 +180,16 @@ impl<'a> World<'a> {
             kinds: &BTreeMap::new(),
             answer: &|query| self.pass.answer(query),
         };
-        let others = |controller: &OwnerRef, selected: i64| {
-            self.live.get(&controller.uid).copied().unwrap_or_default() - selected
-        };
+        let others =
+            |controller: &OwnerRef, selected: i64| self.state.live_of(key, &controller.uid) - selected;
         let judged = |situation, scales, pods| {
             let smallest_pod = |owners: &[&OwnerRef]| self.state.smallest_pod(key, owners);
             Judged::new(situation, scales, pods, others, smallest_pod, now)
         };
-        let mut scales = sources.scales(&situation)?;
-        if scales.is_empty() {
-            scales = held_scales(&situation, &held);
-        }
-        let needs_scales = demand(&situation.pdb).is_ok_and(Demand::needs_scales);
-        let is_gone = |scale: &Scale| *scale == Scale::Gone;
-        let some_unread = scales.len() < situation.counts.controllers.len()
-            || !needs_scales && scales.values().any(is_gone);
+        let scales = sources.scales(&situation)?;
+        let (scales, all_known) = known_scales(&situation, scales, &held);
         let first = judged(situation, scales, pods);
-        if !some_unread || matches!(first.outlook, Outlook::Allows(_)) {
+        if all_known || matches!(first.outlook, Outlook::Allows(_)) {
             return Ok(Some(first));
         }
         // A controller that no informer has may want more pods than it has, and one whose scale fails may soon have none.

@@ -144,7 +144,11 @@ impl<'a> Explanation<'a> {
             return Some("being deleted".to_owned());
         }
         if !pod.ready {
-            let why = if pod.over { "it has ended" } else { "not ready" };
+            let why = if pod.is_over() {
+                "it has ended"
+            } else {
+                "not ready"
+            };
             return Some(why.to_owned());
         }
         let mut entries = self.judged.situation.entries.iter();

@@ -31,8 +31,10 @@ pub(crate) struct Budget {
     pub(super) behind: Option<Duration>,
     /// The status that we wrote last.
     pub(crate) ours: Option<Status>,
-    /// What the last computation saw, for events.
+    /// What the last computation saw.
     pub(crate) seen: Option<LastSync>,
+    /// Since when a dry run would write another status.
+    pub(super) disagrees: Option<Duration>,
 }
 
 /// A status write in flight.
@@ -89,6 +91,7 @@ impl Budget {
             behind: None,
             ours: None,
             seen,
+            disagrees: None,
         }
     }
 
@@ -210,9 +213,10 @@ impl Budget {
         None
     }
 
-    /// Notes that nothing had to be written, and what was seen.
-    pub(crate) fn left(&mut self, seen: LastSync) {
+    /// Notes that nothing was written at `now`, and what was seen.
+    pub(crate) fn left(&mut self, seen: LastSync, now: Duration) {
         self.behind = None;
+        self.disagrees = seen.planned.then(|| self.disagrees.unwrap_or(now));
         self.seen = Some(seen);
     }
 

@@ -11,6 +11,7 @@
 //! | DIS-14 | `State::pod_changed`, `Namespace::matching`, `Budget::is_urgent` | `src/state/tests/urgency.rs::a_value_below_the_last_written_one_is_urgent`, `tests/decide_props.rs::incremental_counts_equal_a_count_from_scratch` |
 //! | DIS-16 | `State::pdb_changed` | `tests/sync/budgets.rs::a_deleted_budget_leaves_nothing_behind` |
 
+mod blocked;
 mod budget;
 mod namespace;
 #[cfg(test)]
@@ -26,6 +27,7 @@ use controller_core::controller::{ContextMut, LoopEvent, Requeue, Watches};
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use controller_core::rival::Contests;
 
+pub use self::blocked::{Blocked, CAUSES, MOST_NAMED};
 pub use self::budget::Basis;
 pub(crate) use self::budget::Budget;
 use self::namespace::Namespace;
@@ -33,7 +35,7 @@ use crate::decide::{Builtin, SYNC_FAILED, Situation, stale};
 use crate::discovery::Kind;
 use crate::events::Event;
 use crate::route::{COALESCE, COALESCE_URGENT};
-use crate::view::{PdbView, PodView, WorkloadView};
+use crate::view::{NodeView, PdbView, PodView, WorkloadView};
 use crate::{DisruptionController, Stores};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -131,6 +133,11 @@ impl Watches<WorkloadView> for DisruptionController {
             );
         }
     }
+}
+
+impl Watches<NodeView> for DisruptionController {
+    /// Only the metrics read the cordoned nodes.
+    fn on_change(&self, _: &mut ContextMut<'_, Self>, _: Change<'_, NodeView>) {}
 }
 
 /// Enqueues the budgets that a change concerns, and records new overlaps.
@@ -256,6 +263,15 @@ impl State {
         pdbs.into_iter().flatten().map(key).collect()
     }
 
+    /// The number of pods of this controller, in the namespace of `key`, that are neither deleted nor over.
+    pub fn live_of(&self, key: &ObjectKey, controller: &Uid) -> i64 {
+        let namespace = key.namespace.as_ref().and_then(|name| self.namespaces.get(name));
+        namespace
+            .and_then(|namespace| namespace.live.get(controller))
+            .copied()
+            .unwrap_or_default()
+    }
+
     /// The name of the budget's first pod that one of these controllers owns. Scans the namespace.
     pub fn smallest_pod(&self, key: &ObjectKey, controllers: &[&OwnerRef]) -> Option<Arc<str>> {
         let (namespace, budget) = self.find(key)?;
@@ -286,8 +302,8 @@ impl State {
     /// The watch of `resource` is established or broken. Returns true if this ended the last gap.
     fn watching(&mut self, resource: &'static str, stands: bool) -> bool {
         match (resource, stands) {
-            // A write of a budget's status is judged by what the API server has.
-            ("poddisruptionbudgets", _) => false,
+            // A write of a budget's status is judged by what the API server has, and no number depends on nodes.
+            ("poddisruptionbudgets" | "nodes", _) => false,
             (_, true) => self.away.remove(resource) && self.away.is_empty(),
             (_, false) => {
                 self.away.insert(resource);

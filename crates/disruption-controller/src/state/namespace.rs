@@ -26,6 +26,8 @@ pub(super) struct Namespace {
     unpaired: Selectors,
     /// The budgets that have pods of the controller of this uid.
     pub(super) owners: Owners,
+    /// The number of pods of each controller that are neither deleted nor over.
+    pub(super) live: BTreeMap<Uid, i64>,
 }
 
 /// Budgets with their selectors.
@@ -66,6 +68,7 @@ impl Namespace {
         {
             return Changed::default();
         }
+        let controllers = self.count_live(old, new.map(|new| &**new));
         let before = old.map(|old| self.matching(&old.labels)).unwrap_or_default();
         let after = match (old, new) {
             (_, None) => Vec::new(),
@@ -91,6 +94,16 @@ impl Namespace {
                 urgent,
             });
         }
+        // What the controller wants is shared with those of its pods that a budget does not select.
+        let theirs = controllers
+            .iter()
+            .filter_map(|uid| self.owners.get(uid))
+            .flatten();
+        let theirs = theirs.filter(|pdb| !before.contains(&pdb.name) && !after.contains(&pdb.name));
+        enqueued.extend(theirs.map(|pdb| Woken {
+            pdb: pdb.clone(),
+            urgent: false,
+        }));
         self.count_sole(&before, -1);
         self.count_sole(&after, 1);
         match after.len() {
@@ -177,6 +190,25 @@ impl Namespace {
             Some(Woken { pdb, urgent })
         });
         enqueued.collect()
+    }
+
+    /// Counts `new` instead of `old`. Returns the controllers that have another number of live pods now.
+    fn count_live(&mut self, old: Option<&PodView>, new: Option<&PodView>) -> Vec<Uid> {
+        let controller = |pod: Option<&PodView>| {
+            let live = pod.filter(|pod| pod.is_live())?;
+            Some(live.controller.as_ref()?.uid.clone())
+        };
+        let (old, new) = (controller(old), controller(new));
+        if old == new {
+            return Vec::new();
+        }
+        if let Some(new) = &new {
+            *self.live.entry(new.clone()).or_default() += 1;
+        }
+        if let Some(old) = &old {
+            remove(&mut self.live, old, |live| *live -= 1);
+        }
+        old.into_iter().chain(new).collect()
     }
 
     /// Adjusts `sole` if one budget alone matches a pod.

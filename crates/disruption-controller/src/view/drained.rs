@@ -13,10 +13,6 @@ use super::PodView;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DrainedPod {
     pub pod: Arc<PodView>,
-    /// `spec.nodeName`; `None` until the pod is scheduled.
-    pub node: Option<Arc<str>>,
-    /// The phase is `Pending`, or not set.
-    pub pending: bool,
     /// Since when its condition `Ready` is what it is; its creation, if it has no such condition.
     pub since: Option<Timestamp>,
     /// A kubelet made it of a file.
@@ -38,14 +34,6 @@ pub struct Hold {
     pub do_not_disrupt: bool,
     /// Annotated `cluster-autoscaler.kubernetes.io/safe-to-evict: "false"`.
     pub not_safe_to_evict: bool,
-}
-
-impl DrainedPod {
-    /// True if a `DaemonSet` controls it. Source: kubectl `drain/filters.go`, `isControllerRefDaemonSet`.
-    pub fn is_of_daemon_set(&self) -> bool {
-        let controller = self.pod.controller.as_deref();
-        controller.is_some_and(|owner| (&*owner.api_version, &*owner.kind) == ("apps/v1", "DaemonSet"))
-    }
 }
 
 impl View for DrainedPod {

@@ -5,26 +5,25 @@ use controller_core::cache::protobuf::{CONDITION, CONDITIONS, FieldKind, LABEL_S
 /// `v1.Pod`.
 pub(super) const POD: Message = &[
     METADATA,
-    (
-        3,
-        "status",
-        FieldKind::Message(&[(1, "phase", FieldKind::Text), (2, "conditions", CONDITIONS)]),
-    ),
+    (2, "spec", FieldKind::Message(&[NODE_NAME])),
+    POD_STATUS,
 ];
 /// `v1.Pod`, as far as a drain reads it.
 pub(super) const DRAINED_POD: Message = &[
     METADATA,
     (2, "spec", FieldKind::Message(DRAINED_SPEC)),
-    (
-        3,
-        "status",
-        FieldKind::Message(&[(1, "phase", FieldKind::Text), (2, "conditions", CONDITIONS)]),
-    ),
+    POD_STATUS,
 ];
 const DRAINED_SPEC: Message = &[
     (1, "volumes", FieldKind::List(&FieldKind::Message(VOLUME))),
-    (10, "nodeName", FieldKind::Text),
+    NODE_NAME,
 ];
+const NODE_NAME: (u32, &str, FieldKind) = (10, "nodeName", FieldKind::Text);
+const POD_STATUS: (u32, &str, FieldKind) = (
+    3,
+    "status",
+    FieldKind::Message(&[(1, "phase", FieldKind::Text), (2, "conditions", CONDITIONS)]),
+);
 /// `VolumeSource` is inlined in JSON, and field 2 in protobuf.
 const VOLUME: Message = &[(
     2,
@@ -52,6 +51,8 @@ const PDB_STATUS: Message = &[
     (6, "expectedPods", FieldKind::Int),
     (7, "conditions", FieldKind::List(&FieldKind::Message(CONDITION))),
 ];
+/// `v1.Node`.
+pub(super) const NODE: Message = &[METADATA];
 /// `v1.ReplicationController`, `apps/v1.ReplicaSet`, `apps/v1.StatefulSet` and `apps/v1.Deployment`.
 pub(super) const WORKLOAD: Message = &[
     METADATA,

@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 pub use self::drained::{DrainedPod, Hold};
-pub use self::wire::{DrainedPodWire, PdbWire, PodWire, WorkloadWire};
+pub use self::wire::{DrainedPodWire, NodeWire, PdbWire, PodWire, WorkloadWire};
 use crate::labels::Labels;
 use crate::selector::Selector;
 
@@ -36,14 +36,27 @@ pub struct PodView {
     pub labels: Arc<Labels>,
     /// Its ownerReference with `controller: true`.
     pub controller: Option<Arc<OwnerRef>>,
+    /// `spec.nodeName`; `None` until the pod is scheduled.
+    pub node: Option<Arc<str>>,
     /// The condition `DisruptionTarget`, while its status is `True`.
     pub target: Option<Arc<DisruptionTarget>>,
     /// The condition `Ready` is `True`.
     pub ready: bool,
     /// The pod has a deletionTimestamp.
     pub deleting: bool,
-    /// The phase is `Succeeded` or `Failed`.
-    pub over: bool,
+    /// `status.phase`.
+    pub phase: Phase,
+}
+
+/// What counts of a pod's phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// `Pending`, or not set.
+    Pending,
+    /// `Running`, or one that we do not know.
+    Running,
+    /// `Succeeded` or `Failed`.
+    Over,
 }
 
 /// The condition `DisruptionTarget` of a pod, and what a patch of exactly this state of the pod needs. Kept here, so
@@ -141,10 +154,32 @@ pub struct WorkloadView {
     pub controller: Option<Arc<OwnerRef>>,
 }
 
+/// What the store keeps of a cordoned node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NodeView {
+    pub key: ObjectKey,
+}
+
 impl PodView {
     /// True if the pod is ready and not being deleted.
     pub const fn is_healthy(&self) -> bool {
         self.ready && !self.deleting
+    }
+
+    /// True if the pod is neither over nor about to be.
+    pub const fn is_live(&self) -> bool {
+        !self.deleting && !self.is_over()
+    }
+
+    /// True if its containers have ended for good.
+    pub const fn is_over(&self) -> bool {
+        matches!(self.phase, Phase::Over)
+    }
+
+    /// True if a `DaemonSet` controls it. Source: kubectl `drain/filters.go`, `isControllerRefDaemonSet`.
+    pub fn is_of_daemon_set(&self) -> bool {
+        let controller = self.controller.as_deref();
+        controller.is_some_and(|owner| (&*owner.api_version, &*owner.kind) == ("apps/v1", "DaemonSet"))
     }
 }
 
@@ -157,6 +192,14 @@ impl View for PodView {
 }
 
 impl View for PdbView {
+    type Index = Infallible;
+
+    fn key(&self) -> &ObjectKey {
+        &self.key
+    }
+}
+
+impl View for NodeView {
     type Index = Infallible;
 
     fn key(&self) -> &ObjectKey {

@@ -44,3 +44,42 @@ async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
     assert_eq!(cluster.refused(), []);
     assert_eq!(cluster.beyond(), []);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_an_observer_reads_what_its_permissions_allow_and_writes_nothing() {
+    let cluster = Cluster::observed().await;
+    cluster.define("Widget", true).await;
+    let widget = cluster.custom("Widget", "web", 2).await;
+    cluster.some_pods("web", 2, Some(&widget)).await;
+    cluster.pdb("web", "maxUnavailable", json!(0)).await;
+    cluster
+        .create(json!({"kind": "Node", "metadata": {"name": "n"}}))
+        .await;
+    let replica = cluster.start(&["--observe"]);
+    replica.until_ready().await;
+    let never = "cause=\"MaxUnavailableZero\",verdict=\"never\"";
+    replica
+        .until_metric("disruption_controller_budgets", never, 1)
+        .await;
+    let cordoned = "disruption_controller_cordoned_node_blockers";
+    assert_eq!(replica.metric(cordoned, "").await, 0);
+    cluster
+        .merge("Node", "n", json!({"spec": {"unschedulable": true}}))
+        .await;
+    replica.until_metric(cordoned, "node_name=\"n\"", 2).await;
+    cluster
+        .merge("Node", "n", json!({"spec": {"unschedulable": false}}))
+        .await;
+    replica.until_metric(cordoned, "", 0).await;
+    cluster.until_all_used().await;
+    assert_eq!(replica.stop().await, Some(0));
+    assert_eq!(cluster.refused(), []);
+    assert_eq!(cluster.beyond(), []);
+    let writes = cluster.requests().into_iter();
+    let writes = writes.filter(|asked| !matches!(asked.verb.as_str(), "get" | "list" | "watch"));
+    assert_eq!(
+        writes.map(|asked| asked.verb).collect::<Vec<_>>(),
+        Vec::<String>::new()
+    );
+}

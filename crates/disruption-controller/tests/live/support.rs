@@ -23,6 +23,12 @@ pub(crate) const AT_ONCE: Duration = Duration::from_secs(5);
 controller_testing::cluster!("disruption-controller");
 
 impl Cluster {
+    /// With the permissions of a process that only observes.
+    pub(crate) async fn observed() -> Self {
+        let chart = CHART.rendered_as("observer.golden.yaml");
+        Self(controller_testing::cluster::Cluster::new(chart, BUILT).await)
+    }
+
     pub(crate) fn pods(&self) -> Api<Pod> {
         Api::default_namespaced(self.control_plane.client())
     }

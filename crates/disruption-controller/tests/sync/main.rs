@@ -17,6 +17,7 @@
 //! | `preflight` | what `preflight` finds out |
 //! | `terms` | restarts, changes of leader, dry run |
 //! | `numbers` | the metrics |
+//! | `observer` | the metrics about drains, and the process that only observes |
 //! | `histories` | what holds for all of it under faults drawn from seeds |
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
@@ -30,6 +31,7 @@ mod failures;
 mod histories;
 mod notes;
 mod numbers;
+mod observer;
 mod permissions;
 mod pods;
 mod preflight;

@@ -5,6 +5,7 @@
 //! | `templates/common` | link to `charts/src/templates/` |
 //! | `files/rules.yaml` | link to that of `charts/src/<controller>/`: permissions in the whole cluster |
 //! | `files/rules-of-gates.yaml` | the same, if there is one: what a feature gate needs in addition |
+//! | `files/rules-of-observer.yaml` | the same: what an observer reads in addition |
 //! | `values.yaml`, `values.schema.json`, `README.md` | `charts/src/values.yaml` and the config type of the controller |
 //! | `files/admission.yaml` | `charts/src/<controller>/` and `charts/src/`: what the account may write, its own and what all have |
 //! | `files/alerts.yaml`, `files/dashboard.json` | the same two folders |
@@ -327,17 +328,16 @@ fn files(charts: &[Chart]) -> Result<BTreeMap<PathBuf, String>> {
         add(Path::new("templates/NOTES.txt"), NOTES.to_owned());
         let values = values::Values::of(chart)?;
         let rules = source(chart.name, "rules.yaml")?;
-        let of_gates = source_if_any(chart.name, "rules-of-gates.yaml")?;
         let admission = source(chart.name, "admission.yaml")?;
         let alerts = alerts::rules(chart)?;
         add(Path::new("Chart.yaml"), chart_yaml(chart));
         add(
             Path::new("README.md"),
-            readme::text(chart, &values, &rules, of_gates.as_deref(), &admission, &alerts)?,
+            readme::text(chart, &values, &rules, &admission, &alerts)?,
         );
         add(Path::new("values.yaml"), values.yaml()?);
         add(Path::new("values.schema.json"), pretty(&values.schema())?);
-        for file in ["rules.yaml", "rules-of-gates.yaml"] {
+        for file in ["rules.yaml", "rules-of-gates.yaml", "rules-of-observer.yaml"] {
             if source_if_any(chart.name, file)?.is_some() {
                 let link = link_to_source(&format!("{}/{file}", chart.name));
                 add(&Path::new("files").join(file), link);

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::values::{Values, type_name};
-use super::{Chart, alerts, source, yaml};
+use super::{Chart, alerts, source, source_if_any, yaml};
 
 /// A `ClusterRole` rule as a row of a table.
 fn row(rule: &Rule) -> String {
@@ -30,12 +30,10 @@ struct Policy {
     about: String,
 }
 
-/// `of_gates`: additional rules by feature gate, if the controller has such gates.
 pub(super) fn text(
     chart: &Chart,
     values: &Values,
     rules: &str,
-    of_gates: Option<&str>,
     admission: &str,
     alert_rules: &str,
 ) -> Result<String> {
@@ -82,20 +80,8 @@ pub(super) fn text(
             type_name(schema)
         )?;
     }
-    text += "\n## Permissions\n\nIn the whole cluster:\n\n| API group | resources | verbs |\n|---|---|---|\n";
-    let rules: Vec<Rule> = yaml(rules).with_context(|| format!("rules.yaml of {name}"))?;
-    for rule in rules {
-        writeln!(text, "{}", row(&rule))?;
-    }
-    let of_gates: BTreeMap<String, Vec<Rule>> = of_gates.map(yaml).transpose()?.unwrap_or_default();
-    for (gate, rules) in of_gates {
-        let rows = rules.iter().map(row).collect::<Vec<_>>().join("\n");
-        writeln!(
-            text,
-            "\nWith `{gate}=true` in `config.featureGates` (of `extraArgs` the chart knows nothing):\n\n\
-             | API group | resources | verbs |\n|---|---|---|\n{rows}"
-        )?;
-    }
+    text += "\n## Permissions\n\nIn the whole cluster:\n\n";
+    text += &permissions(name, rules)?;
     text += "\nWith `metricsAuthorization` `kubernetes` in `config`, besides:\n\n\
              | API group | resources | verbs |\n|---|---|---|\n\
              | `authentication.k8s.io` | `tokenreviews` | `create` |\n\
@@ -140,6 +126,38 @@ pub(super) fn text(
         )?;
     }
     Ok(text)
+}
+
+/// The rules of the whole cluster, and those that a part of the config adds.
+fn permissions(name: &str, rules: &str) -> Result<String> {
+    let rules: Vec<Rule> = yaml(rules).with_context(|| format!("rules.yaml of {name}"))?;
+    let mut text = table(&rules);
+    let of_gates = source_if_any(name, "rules-of-gates.yaml")?;
+    let of_gates: BTreeMap<String, Vec<Rule>> =
+        of_gates.as_deref().map(yaml).transpose()?.unwrap_or_default();
+    for (gate, rules) in of_gates {
+        let table = table(&rules);
+        write!(
+            text,
+            "\nWith `{gate}=true` in `config.featureGates` (of `extraArgs` the chart knows nothing):\n\n{table}"
+        )?;
+    }
+    if let Some(of_observer) = source_if_any(name, "rules-of-observer.yaml")? {
+        let table = table(&yaml::<Vec<Rule>>(&of_observer).context("rules-of-observer.yaml")?);
+        write!(
+            text,
+            "\nWith `observe: true` in `config`, of these only what reads, no right to a Lease, and:\n\n{table}"
+        )?;
+    }
+    Ok(text)
+}
+
+fn table(rules: &[Rule]) -> String {
+    let rows = rules.iter().map(|rule| row(rule) + "\n");
+    rows.fold(
+        "| API group | resources | verbs |\n|---|---|---|\n".to_owned(),
+        |text, row| text + &row,
+    )
 }
 
 /// A row for each write that the admission policies allow.

@@ -34,6 +34,8 @@ pub struct ListWatch<W: Wire> {
     resource: ApiResource,
     clock: Clock,
     encoding: Encoding,
+    /// Field selector.
+    fields: Option<&'static str>,
     lists: Lists,
     /// How many streams have ended in good order since the last complete one.
     ends: u32,
@@ -81,12 +83,19 @@ impl<W: Wire> ListWatch<W> {
             resource,
             clock,
             encoding,
+            fields: None,
             lists: Lists::Streamed,
             ends: 0,
             page_size: PageSize::default(),
             step: Step::Begin,
             ready: VecDeque::new(),
         }
+    }
+
+    /// Only the objects that match this field selector.
+    #[must_use]
+    pub fn with_fields(self, fields: Option<&'static str>) -> Self {
+        Self { fields, ..self }
     }
 
     /// Does one step; its events go to `ready`.
@@ -126,6 +135,7 @@ impl<W: Wire> ListWatch<W> {
         let limit = self.page_size.limit(token.is_some());
         let params = ListParams {
             continue_token: token,
+            field_selector: self.fields.map(str::to_owned),
             ..ListParams::default().limit(limit)
         };
         let request = self.requests().list(&params);
@@ -160,6 +170,7 @@ impl<W: Wire> ListWatch<W> {
         let failed = |error: kube::Error| source_error(action, &error);
         let params = WatchParams {
             send_initial_events: is_list,
+            field_selector: self.fields.map(str::to_owned),
             ..WatchParams::default()
         };
         // Without a version it is as recent as the API server's answer to a list.

@@ -151,7 +151,7 @@ fn goes(scene: &Scene, pod: &str) -> bool {
                 .map(|plan| plan.applied_to(&budget.situation.pdb, None));
             pdbs.push(then.unwrap_or_else(|| (*budget.situation.pdb).clone()));
         }
-        Ok(evicts(pod, &pdbs.iter().collect::<Vec<_>>()).is_ok())
+        Ok(evicts(&pod.pod, &pdbs.iter().collect::<Vec<_>>()).is_ok())
     })
 }
 

@@ -11,7 +11,7 @@ use serde::de::IgnoredAny;
 
 use super::super::messages::DRAINED_POD;
 use super::super::{DrainedPod, Hold};
-use super::{Metadata, PodStatusWire, PodWire};
+use super::{Metadata, PodSpecWire, PodStatusWire, PodWire};
 use crate::labels::Labels;
 
 /// Source: `core/v1`, `MirrorPodAnnotationKey`.
@@ -101,11 +101,9 @@ impl Wire for DrainedPodWire {
         let ready = { conditions }.find(|condition| condition.kind == "Ready");
         let since = ready.and_then(|ready| ready.last_transition_time);
         let since = since.or(metadata.creation_timestamp);
-        let pending = matches!(status.phase.as_deref(), None | Some("" | "Pending"));
         let volumes = spec.volumes.iter().flatten();
         let empty_dir =
             { volumes }.any(|volume| volume.empty_dir.is_some() || volume.volume_source.empty_dir.is_some());
-        let node = spec.node_name.filter(|node| !node.is_empty());
         let mirror = { metadata.annotations.as_ref() }.is_some_and(|all| all.contains_key(MIRROR));
         let deleting = metadata.deletion_timestamp.is_some();
         let hold = metadata.hold();
@@ -117,12 +115,13 @@ impl Wire for DrainedPodWire {
                 deletion_timestamp: deleting.then_some(IgnoredAny),
                 ..Metadata::default()
             },
+            spec: PodSpecWire {
+                node_name: spec.node_name,
+            },
             status,
         };
         Ok(DrainedPod {
             pod: Arc::new(pod.into_view(identity)?),
-            node: node.map(Arc::from),
-            pending,
             since,
             mirror,
             empty_dir,

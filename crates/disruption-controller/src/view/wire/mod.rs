@@ -14,10 +14,10 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 pub use self::drained::DrainedPodWire;
-use super::messages::{PDB, POD, WORKLOAD};
+use super::messages::{NODE, PDB, POD, WORKLOAD};
 use super::{
-    Amount, Condition, DISRUPTION_ALLOWED, DISRUPTION_TARGET, DisruptionTarget, PdbView, PodView, Status,
-    WorkloadView,
+    Amount, Condition, DISRUPTION_ALLOWED, DISRUPTION_TARGET, DisruptionTarget, NodeView, PdbView, Phase,
+    PodView, Status, WorkloadView,
 };
 use crate::labels::Labels;
 use crate::selector::{Selector, SelectorWire};
@@ -32,6 +32,7 @@ const DEFAULT_REPLICAS: i64 = 1;
 #[serde(default)]
 pub struct PodWire {
     metadata: Metadata,
+    spec: PodSpecWire,
     status: PodStatusWire,
 }
 
@@ -52,6 +53,10 @@ pub struct WorkloadWire {
     spec: WorkloadSpecWire,
 }
 
+/// The decoded part of a node.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct NodeWire {}
+
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Metadata {
@@ -71,6 +76,12 @@ struct ManagerWire {
     subresource: Option<String>,
     #[serde(deserialize_with = "time")]
     time: Option<Timestamp>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodSpecWire {
+    node_name: Option<Interned>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -155,17 +166,33 @@ impl Wire for PodWire {
             })
         });
         let labels = metadata.labels.take();
+        let node = self.spec.node_name.filter(|node| !node.is_empty());
         Ok(PodView {
             created: metadata.creation_timestamp.map_or(i64::MIN, Timestamp::as_second),
             controller: metadata.controller(),
             labels: share(labels.unwrap_or_default()),
             ready: true_one("Ready").is_some(),
             deleting: metadata.deletion_timestamp.is_some(),
-            over: matches!(self.status.phase.as_deref(), Some("Succeeded" | "Failed")),
+            phase: match self.status.phase.as_deref() {
+                None | Some("" | "Pending") => Phase::Pending,
+                Some("Succeeded" | "Failed") => Phase::Over,
+                Some(_) => Phase::Running,
+            },
+            node: node.map(Arc::from),
             key: pod.key,
             uid: pod.uid,
             target,
         })
+    }
+}
+
+impl Wire for NodeWire {
+    type View = NodeView;
+
+    const MESSAGE: Option<Message> = Some(NODE);
+
+    fn into_view(self, node: Identity) -> Result<NodeView, DecodeError> {
+        Ok(NodeView { key: node.key })
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use controller_core::meta::{OwnerRef, Uid};
 
-use crate::decide::{Cause, Counts, Demand, Numbers, Scale, Scales, SyncFailure, demand, expected_pods};
+use super::{Cause, Counts, Demand, Numbers, Scale, Scales, SyncFailure, demand, expected_pods};
 use crate::view::PdbView;
 
 /// The pods of one budget that are neither deleted nor over.
@@ -76,7 +76,7 @@ pub struct Best {
 }
 
 /// What the budget can come to, from its counts now, its live pods, and the scales of its controllers. `smallest_pod`
-/// is that of [`decide`](crate::decide::decide).
+/// is that of [`decide`](super::decide).
 pub fn outlook(
     pdb: &PdbView,
     counts: &Counts,
@@ -194,6 +194,38 @@ fn settled(counts: &Counts, healthy: i64, scales: &Scales) -> Counts {
     then.matched = healthy;
     then.healthy = healthy;
     then
+}
+
+impl Never {
+    /// As JSON and metrics have it.
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::MaxUnavailableZero => "MaxUnavailableZero",
+            Self::MinAvailableTooHigh => "MinAvailableTooHigh",
+            Self::SelectorTooNarrow => "SelectorTooNarrow",
+            Self::UnmanagedPods => "UnmanagedPods",
+            Self::NothingExpected => "NothingExpected",
+            Self::ControllerGone(_) => "ControllerGone",
+            Self::NoScale(_) => "NoScale",
+            Self::InvalidBudget(_) => "InvalidBudget",
+        }
+    }
+}
+
+impl Live {
+    /// The live pods among these. `others` is the number of live pods of a controller that the budget does not select,
+    /// given those that it selects.
+    pub fn of(counts: &Counts, others: impl Fn(&OwnerRef, i64) -> i64) -> Self {
+        let managed = counts.controllers.iter().map(|(controller, owned)| {
+            let others = others(controller, owned.live);
+            let selected = owned.live;
+            (Arc::clone(controller), LiveOf { selected, others })
+        });
+        Self {
+            unmanaged: counts.live_unmanaged,
+            managed: managed.collect(),
+        }
+    }
 }
 
 impl Best {

@@ -2,10 +2,21 @@
 //!
 //! Source: `pkg/registry/core/pod/storage/eviction.go`, `Create`, `canIgnorePDB`, `checkAndDecrement`.
 
-use crate::view::{DrainedPod, PdbView};
+use crate::view::{PdbView, Phase, PodView};
 
 /// A budget with more entries of `disruptedPods` refuses every eviction. Source: `eviction.go`, `MaxDisruptedPodSize`.
 const MAX_DISRUPTED_PODS: usize = 2_000;
+
+/// When a pod goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Verdict {
+    /// No state of its pods lets the pod go.
+    Never,
+    /// The Eviction API refuses the pod now, and takes it once the pods of its budget are healthy.
+    Waits,
+    /// The Eviction API takes the pod.
+    Now,
+}
 
 /// Why the Eviction API refuses a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +33,19 @@ pub enum Refusal {
     NothingAllowed,
 }
 
+impl Verdict {
+    /// As JSON and metrics have it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::Waits => "waits",
+            Self::Now => "now",
+        }
+    }
+}
+
 /// An error if the Eviction API refuses the pod, which these budgets select.
-pub fn evicts(pod: &DrainedPod, budgets: &[&PdbView]) -> Result<(), Refusal> {
+pub fn evicts(pod: &PodView, budgets: &[&PdbView]) -> Result<(), Refusal> {
     if asks_no_budget(pod) {
         return Ok(());
     }
@@ -34,7 +56,7 @@ pub fn evicts(pod: &DrainedPod, budgets: &[&PdbView]) -> Result<(), Refusal> {
     };
     let status = &budget.status;
     let has_enough = status.current_healthy >= status.desired_healthy && status.desired_healthy > 0;
-    if !pod.pod.ready && (budget.always_allow || has_enough) {
+    if !pod.ready && (budget.always_allow || has_enough) {
         return Ok(());
     }
     if status.observed_generation < budget.generation {
@@ -51,6 +73,6 @@ pub fn evicts(pod: &DrainedPod, budgets: &[&PdbView]) -> Result<(), Refusal> {
 }
 
 /// True if the pod disrupts nothing by its end.
-pub fn asks_no_budget(pod: &DrainedPod) -> bool {
-    pod.pending || pod.pod.over || pod.pod.deleting
+pub fn asks_no_budget(pod: &PodView) -> bool {
+    pod.phase == Phase::Pending || !pod.is_live()
 }
