@@ -74,6 +74,8 @@ enum Act {
         owner: Option<usize>,
     },
     Ready(usize, bool),
+    /// Its containers end for good.
+    Fail(usize),
     Relabel(usize, usize),
     Terminate(usize),
     End(usize),
@@ -145,6 +147,7 @@ fn any_action() -> impl Strategy<Value = Act> {
         4 => new_pod.prop_map(|(pod, app, ready, owner)| Act::Pod { pod, app, ready, owner }),
         3 => (pods(), any::<bool>()).prop_map(|(pod, ready)| Act::Ready(pod, ready)),
         1 => (pods(), app()).prop_map(|(pod, app)| Act::Relabel(pod, app)),
+        1 => pods().prop_map(Act::Fail),
         1 => pods().prop_map(Act::Terminate),
         1 => pods().prop_map(Act::End),
         3 => budget.prop_map(|(budget, app, asks)| Act::Budget { budget, app, asks }),
@@ -468,6 +471,10 @@ impl Model for Cluster {
             } => self.bring_pod(pod, app, ready, owner, now),
             Act::Ready(number, ready) => self.edit_pod(number, |pod| pod.ready = ready),
             Act::Relabel(number, app) => self.edit_pod(number, |pod| pod.labels = labels(app)),
+            Act::Fail(number) => self.edit_pod(number, |pod| {
+                pod.ready = false;
+                pod.phase = Phase::Over;
+            }),
             Act::Terminate(number) => self.edit_pod(number, |pod| pod.deleting = true),
             Act::End(number) => self.pods.delete(&pod(number)),
             Act::Budget { budget, app, asks } => self.bring_pdb(budget, app, asks),
@@ -546,7 +553,7 @@ impl Model for Cluster {
             self.check_pdb(view)?;
         }
         for SimObject { view, .. } in self.pods.objects().values() {
-            if view.target.is_some() && !view.deleting {
+            if view.target.is_some() && view.is_live() {
                 return Err(format!("{} is still to go", view.key));
             }
         }
