@@ -9,6 +9,7 @@ use jiff::Timestamp;
 
 use super::filters::is_left_out;
 use super::print::{Item, Tally, json, text};
+use super::simulate::Simulation;
 use super::world::{Missing, World, answered};
 use super::{Flags, judge};
 use crate::DisruptionController;
@@ -23,6 +24,8 @@ const NAMESPACE: &str = "namespace";
 const OUTPUT: &str = "output";
 const FORCE: &str = "force";
 const DELETE_EMPTYDIR_DATA: &str = "delete-emptydir-data";
+const SIMULATE: &str = "simulate";
+const PARALLEL: &str = "parallel";
 
 /// The subcommand.
 pub const REPORT: Report<DisruptionController> = Report {
@@ -64,6 +67,19 @@ pub const REPORT: Report<DisruptionController> = Report {
             takes: Takes::Nothing,
             help: "Judge for a kubectl drain with --delete-emptydir-data: an emptyDir does not block",
         },
+        Flag {
+            name: SIMULATE,
+            short: None,
+            takes: Takes::Nothing,
+            help: "Print also how many rounds a drain of these nodes takes, one after the other, if in each round as many \
+                   pods go as the budgets allow and become ready elsewhere",
+        },
+        Flag {
+            name: PARALLEL,
+            short: None,
+            takes: Takes::Texts("N"),
+            help: "With --simulate: so many nodes at a time. Default: 1",
+        },
     ],
     by: report,
 };
@@ -84,6 +100,8 @@ pub(super) struct Plan {
     namespaces: Vec<Arc<str>>,
     output: Output,
     flags: Flags,
+    /// How many nodes a simulated drain takes at a time; `None`: no simulation.
+    parallel: Option<usize>,
 }
 
 impl Plan {
@@ -95,6 +113,12 @@ impl Plan {
                 value => Ok(Arc::from(value)),
             });
             named.collect()
+        };
+        let parallel = match given.text(PARALLEL) {
+            None => 1,
+            Some(_) if !given.has(SIMULATE) => return Err(format!("--{PARALLEL} is for --{SIMULATE}").into()),
+            Some(text) => (text.parse().ok().filter(|nodes| *nodes > 0))
+                .ok_or_else(|| format!("--{PARALLEL}={text}: not a number of nodes"))?,
         };
         Ok(Self {
             nodes: named(NODE)?,
@@ -108,6 +132,7 @@ impl Plan {
                 force: given.has(FORCE),
                 delete_emptydir_data: given.has(DELETE_EMPTYDIR_DATA),
             },
+            parallel: given.has(SIMULATE).then_some(parallel),
         })
     }
 
@@ -152,6 +177,9 @@ pub(super) fn printed_of<'w>(world: &'w World<'_>, plan: &Plan, now: Timestamp) 
     };
     let mut tally = Tally::default();
     let mut orders = Vec::new();
+    let simulation = plan
+        .parallel
+        .map(|parallel| Simulation::of(pods.iter().map(|pod| item(pod)), parallel));
     for pod in pods {
         let item: Item<'_> = item(pod);
         tally.count(pod, &item.finding);
@@ -164,9 +192,9 @@ pub(super) fn printed_of<'w>(world: &'w World<'_>, plan: &Plan, now: Timestamp) 
     let items = orders.iter().map(|(_, pod)| item(pod));
     Ok(Printed {
         text: match plan.output {
-            Output::Json => json(items),
-            Output::Text => text(items, &tally, false),
-            Output::Wide => text(items, &tally, true),
+            Output::Json => json(items, simulation),
+            Output::Text => text(items, &tally, simulation, false),
+            Output::Wide => text(items, &tally, simulation, true),
         },
         code: if tally.blocks() { BLOCKED } else { 0 },
     })

@@ -5,6 +5,7 @@
 //! | [`mod@filters`] | what do `kubectl drain` and autoscalers refuse or wait for, beside budgets? |
 //! | [`mod@words`] | the reason and the fix in words |
 //! | [`mod@world`] | the pods and budgets, read from the API server |
+//! | [`mod@simulate`] | how many rounds does a drain of several nodes take? |
 //! | [`mod@blockers`], [`mod@print`] | the subcommand |
 //!
 //! | rule | function | test |
@@ -15,6 +16,7 @@
 pub mod blockers;
 pub mod filters;
 pub mod print;
+pub mod simulate;
 #[cfg(test)]
 mod tests;
 pub mod words;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use controller_core::meta::ObjectKey;
 use serde::Serialize;
 
+use super::simulate::Simulation;
 use super::{Finding, Judged, Said, Verdict};
 use crate::view::DrainedPod;
 
@@ -128,19 +129,26 @@ impl Finding {
 }
 
 /// A line for each pod, and the sum.
-pub(super) fn text<'a>(items: impl Iterator<Item = Item<'a>>, tally: &Tally, wide: bool) -> String {
+pub(super) fn text<'a>(
+    items: impl Iterator<Item = Item<'a>>,
+    tally: &Tally,
+    simulation: Option<Simulation>,
+    wide: bool,
+) -> String {
     let mut text = String::new();
     for item in items {
         text.push_str(&item.line(wide));
         text.push('\n');
     }
-    text + &tally.text() + "\n"
+    text + &tally.text() + "\n" + &simulation.map(|found| found.text()).unwrap_or_default()
 }
 
 /// The report in JSON.
 #[derive(Serialize)]
 struct ReportJson<'a> {
     items: Vec<ItemJson<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    simulation: Option<Simulation>,
 }
 
 #[derive(Serialize)]
@@ -155,7 +163,7 @@ struct ItemJson<'a> {
     fix: String,
 }
 
-pub(super) fn json<'a>(items: impl Iterator<Item = Item<'a>>) -> String {
+pub(super) fn json<'a>(items: impl Iterator<Item = Item<'a>>, simulation: Option<Simulation>) -> String {
     let items = items.map(|item| ItemJson {
         namespace: item.pod.pod.key.namespace.as_deref().unwrap_or_default(),
         pod: &item.pod.pod.key.name,
@@ -172,6 +180,7 @@ pub(super) fn json<'a>(items: impl Iterator<Item = Item<'a>>) -> String {
     });
     let report = ReportJson {
         items: items.collect(),
+        simulation,
     };
     // A report of texts cannot fail to become JSON.
     serde_json::to_string_pretty(&report).unwrap_or_default() + "\n"

@@ -375,7 +375,7 @@ fn demand(pdb: &PdbView) -> String {
 }
 
 /// `a, b and c`, or `a, b, c and 7 more`.
-fn some_of(mut names: Vec<String>) -> String {
+pub(super) fn some_of(mut names: Vec<String>) -> String {
     let more = names.len().saturating_sub(NAMED);
     names.truncate(NAMED);
     if more > 0 {
