@@ -179,7 +179,7 @@ create_github_release() {
   shopt -s nullglob
   case $version in *-*) kind=--prerelease ;; *) kind=--latest=false ;; esac
   GH_REPO=$GITHUB_REPOSITORY gh release create "$GITHUB_REF_NAME" --verify-tag "$kind" --title "$controller $version" \
-    --notes-file notes.md "$controller-$version.tgz" ./*.spdx.json ./*.yaml ./*-kustomize.tar.gz
+    --notes-file notes.md "$controller-$version.tgz" ./*.spdx.json ./*.yaml ./*.tar.gz
 }
 
 "$1"

@@ -434,6 +434,10 @@ fn ask(command: &str) {
             names_what_is_there(&words);
             None
         }
+        ["kubectl", "krew", ..] if !is_there("kubectl-krew") => {
+            println!("left out: {asked}: there is no kubectl-krew");
+            return;
+        }
         [name, ..] if CHARTS.contains(name) => Some((*name, binary(name))),
         [name, ..] => {
             if !is_there(name) {

@@ -216,13 +216,13 @@ fn config(about: &About, platform: Platform, layer: String) -> Result<oci_spec::
 }
 
 /// A tar whose bytes depend only on its content.
-struct Archive {
+pub(super) struct Archive {
     tar: tar::Builder<Vec<u8>>,
     modified: u64,
 }
 
 impl Archive {
-    fn new(about: &About) -> Self {
+    pub(super) fn new(about: &About) -> Self {
         Self {
             tar: tar::Builder::new(Vec::new()),
             modified: about.created.as_second().try_into().unwrap_or_default(),
@@ -238,7 +238,7 @@ impl Archive {
         Ok(())
     }
 
-    fn file(&mut self, path: &str, mode: u32, content: &[u8]) -> Result<()> {
+    pub(super) fn file(&mut self, path: &str, mode: u32, content: &[u8]) -> Result<()> {
         self.entry(path, EntryType::Regular, mode, content)
     }
 
@@ -255,17 +255,17 @@ impl Archive {
             .with_context(|| format!("pack {path}"))
     }
 
-    fn finish(self) -> Result<Vec<u8>> {
+    pub(super) fn finish(self) -> Result<Vec<u8>> {
         self.tar.into_inner().context("end a tar")
     }
 }
 
-fn compressed(content: &[u8]) -> Result<Vec<u8>> {
+pub(super) fn compressed(content: &[u8]) -> Result<Vec<u8>> {
     // No name and no time in the header.
     let mut gzip = GzBuilder::new().write(Vec::new(), Compression::best());
     gzip.write_all(content)
         .and_then(|()| gzip.finish())
-        .context("compress a layer")
+        .context("compress an archive")
 }
 
 /// JSON with sorted keys, as labels and annotations have no order.
@@ -287,9 +287,8 @@ pub(super) mod tests {
     use super::*;
     use crate::package::Package;
 
-    /// An image with a small text instead of each binary.
-    pub(in crate::image) fn image(platforms: &[Platform]) -> Written {
-        let about = About {
+    pub(in crate::image) fn about() -> About {
+        About {
             package: Package {
                 name: "ttl-controller".to_owned(),
                 version: "1.2.3".to_owned(),
@@ -299,7 +298,12 @@ pub(super) mod tests {
             revision: "0123abc".to_owned(),
             created: Timestamp::from_second(1_700_000_000).unwrap(),
             source: Some("https://example.com/controllers".to_owned()),
-        };
+        }
+    }
+
+    /// An image with a small text instead of each binary.
+    pub(in crate::image) fn image(platforms: &[Platform]) -> Written {
+        let about = about();
         let variants = platforms.iter().map(|platform| Variant {
             platform: *platform,
             binary: format!("the binary for {}", platform.arch()).into_bytes(),

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `binary` | the static binary, for either platform |
 //! | `auditable` | the crates that are linked into it, as a section of it |
+//! | `plugin` | the same binary as a plugin of kubectl, for krew |
 //! | `sbom` | what it is made of, as SPDX |
 //! | `layout` | the image, written as an OCI image layout in a tar |
 //! | `read` | the same, read back |
@@ -14,6 +15,7 @@
 mod auditable;
 mod binary;
 mod layout;
+mod plugin;
 mod read;
 mod sbom;
 pub(crate) mod verify;
@@ -169,6 +171,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             // The image has the SBOM as well; this file is for use without a registry.
             let file = format!("{name}-linux-{}.spdx.json", platform.arch());
             write(&file, &serde_json::to_vec_pretty(sbom)?)?;
+        }
+        for (file, content) in plugin::files(&about, &variants)? {
+            write(&file, &content)?;
         }
         let image = layout::write(&about, &variants)?;
         let path = write(&format!("{name}.tar"), &image.bytes)?;
