@@ -11,7 +11,7 @@ use crate::scenes;
 #[derive(Clone, Debug, clap::Parser)]
 #[command(name = "demo", bin_name = "cargo xtask demo")]
 pub(crate) struct Args {
-    /// Play this scene only, named after its controller; may be said again for further ones
+    /// Play the scenes of this controller only; may be said again for further ones
     #[arg(long = "scene", value_name = "NAME", value_parser = PossibleValuesParser::new(scenes::names()))]
     pub(crate) scenes: Vec<String>,
     /// Stay up after the last step, until Ctrl-C

@@ -22,8 +22,8 @@ use crate::metrics::Metrics;
 const SCRAPE_EVERY: Duration = Duration::from_millis(100);
 /// Time limit for a controller to listen.
 const LISTENS_WITHIN: Duration = Duration::from_secs(20);
-/// Time limit for a controller to explain an object.
-const EXPLAINS_WITHIN: Duration = Duration::from_secs(20);
+/// Time limit for a controller to answer a question.
+const ANSWERS_WITHIN: Duration = Duration::from_secs(20);
 /// Time limit for a graceful exit of a controller.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 /// Number of last log lines to repeat for a controller that ended.
@@ -136,15 +136,15 @@ impl Controllers {
             .context("end the controllers")
     }
 
-    /// Output of `controller explain OBJECT`.
-    pub(crate) async fn explain(&self, controller: &'static str, object: &str) -> Result<String> {
-        let asked = self.command(controller)?.args(["explain", object]).output();
+    /// Output of the binary of `controller` with these arguments, which must end with this exit code.
+    pub(crate) async fn ask(&self, controller: &'static str, args: &[&str], code: i32) -> Result<String> {
+        let asked = self.command(controller)?.args(args).output();
         let answer = self
             .clock
-            .timeout(EXPLAINS_WITHIN, asked)
+            .timeout(ANSWERS_WITHIN, asked)
             .await
-            .with_context(|| format!("no answer after {EXPLAINS_WITHIN:?}"))??;
-        if !answer.status.success() {
+            .with_context(|| format!("no answer after {ANSWERS_WITHIN:?}"))??;
+        if answer.status.code() != Some(code) {
             bail!(
                 "{}: {}",
                 answer.status,

@@ -67,8 +67,8 @@ pub(crate) enum Event {
     },
     /// A controller logged something else.
     Said { controller: &'static str, text: String },
-    /// A line of a controller's explanation of an object.
-    Explained(String),
+    /// A line of a controller's answer to a question.
+    Answered(String),
     Metrics {
         controller: &'static str,
         reading: Reading,

@@ -16,6 +16,7 @@ mod cluster;
 mod controllers;
 mod counts;
 mod display;
+mod drain;
 mod event;
 mod live_counts;
 mod log;

@@ -1,5 +1,6 @@
 //! Plays the scenes and cleans up however the demo ends.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -13,7 +14,8 @@ use crate::controllers::{Controllers, Running};
 use crate::counts::Counts;
 use crate::event::{Event, Reporter, Writes};
 use crate::live_counts::LiveCounts;
-use crate::scene::{Explains, Scene, Seen, Step, Verdict};
+use crate::metrics::Metrics;
+use crate::scene::{Question, Scene, Seen, Step, Verdict};
 use crate::scenes;
 use crate::stage::Stage;
 
@@ -98,23 +100,31 @@ struct Show<'a> {
     pace: Pace,
 }
 
-/// Observations during a step.
-struct Observed<'a> {
-    counts: &'a LiveCounts,
-    controller: Option<Running>,
-    /// Writes by the controller before the step.
+/// A controller, from one of its scenes to the next.
+#[derive(Default)]
+struct Record {
+    running: Option<Running>,
+    /// Writes before the step.
     writes_before: u64,
     /// Writes owed by earlier steps; see [`Seen::owed`].
     owed: u64,
+}
+
+/// Observations during a step.
+struct Observed<'a> {
+    counts: &'a LiveCounts,
+    controller: &'a mut Record,
     alone: bool,
 }
 
 impl Show<'_> {
     async fn play(&self, scenes: &[Scene], controllers: &mut Controllers) -> Result<Vec<String>> {
         let mut summary = Vec::new();
+        let mut records = BTreeMap::<_, Record>::new();
         for (index, scene) in scenes.iter().enumerate() {
             let place = (index + 1, scenes.len());
-            let steps = self.play_scene(scene, place, controllers).await;
+            let record = records.entry(scene.controller).or_default();
+            let steps = self.play_scene(scene, place, record, controllers).await;
             summary.extend(steps.context(scene.controller)?);
         }
         let took = self.stage.reporter.elapsed().as_secs_f64();
@@ -126,6 +136,7 @@ impl Show<'_> {
         &self,
         scene: &Scene,
         (number, of): (usize, usize),
+        controller: &mut Record,
         controllers: &mut Controllers,
     ) -> Result<Vec<String>> {
         let Stage { clock, reporter, .. } = &self.stage;
@@ -142,9 +153,7 @@ impl Show<'_> {
         let counts = LiveCounts::watch(client, &scene.counted, clock.clone(), reporter.clone());
         let mut observed = Observed {
             counts: &counts,
-            controller: None,
-            writes_before: 0,
-            owed: 0,
+            controller,
             alone: self.cluster.is_ours_alone(),
         };
         let mut summary = vec![format!("{}: {} steps", scene.controller, scene.steps.len())];
@@ -153,9 +162,9 @@ impl Show<'_> {
             reporter.report(Event::Step { number, title, says });
             clock.sleep(self.pace.before).await;
             let began = clock.instant();
-            // The first step shows the cluster without the controller.
-            if number == 2 {
-                observed.controller = Some(controllers.start(scene.controller).await?);
+            // The first step of its first scene shows the cluster without the controller.
+            if number == 2 && observed.controller.running.is_none() {
+                observed.controller.running = Some(controllers.start(scene.controller).await?);
             }
             let played = self.play_step(step, scene.controller, &mut observed, controllers, began);
             let played = played.await.with_context(|| format!("step {number} ({title})"))?;
@@ -180,8 +189,8 @@ impl Show<'_> {
         let took = clock.instant() - began;
         let summary = format!("{writes:<12} {:>5.1} s  {counts}", took.as_secs_f64());
         reporter.report(Event::AsExpected { counts, writes, took });
-        if let Some(question) = step.explains {
-            self.explain(controller, question, controllers).await?;
+        if let Some(question) = &step.asks {
+            self.ask(controller, question, controllers).await?;
         }
         if !step.time_runs_on {
             clock.sleep(self.pace.after).await;
@@ -192,22 +201,22 @@ impl Show<'_> {
         Ok(summary)
     }
 
-    /// Shows the controller's explanation.
-    async fn explain(
+    /// Shows the controller's answer.
+    async fn ask(
         &self,
         controller: &'static str,
-        question: Explains,
+        question: &Question,
         controllers: &Controllers,
     ) -> Result<()> {
-        let Explains { object, line } = question;
-        let asked = format!("{controller} explain {object}");
-        let answer = controllers.explain(controller, object).await;
+        let Question { args, code, line } = question;
+        let asked = format!("{controller} {}", args.join(" "));
+        let answer = controllers.ask(controller, args, *code).await;
         let answer = answer.with_context(|| asked.clone())?;
         self.stage.reporter.note(format!("$ {asked}"));
         for line in answer.lines() {
-            self.stage.reporter.report(Event::Explained(line.to_owned()));
+            self.stage.reporter.report(Event::Answered(line.to_owned()));
         }
-        if !answer.lines().any(|answered| answered == line) {
+        if !answer.lines().any(|answered| answered.starts_with(line)) {
             bail!("`{asked}` does not say {line:?}");
         }
         Ok(())
@@ -239,21 +248,25 @@ impl Show<'_> {
 }
 
 impl Observed<'_> {
+    fn metrics(&self) -> Option<Metrics> {
+        self.controller.running.as_ref().map(Running::metrics)
+    }
+
     fn writes(&self) -> u64 {
-        let metrics = self.controller.as_ref().map(Running::metrics);
-        metrics.map_or(0, |metrics| metrics.reading().writes)
+        self.metrics().map_or(0, |metrics| metrics.reading().writes)
     }
 
     /// From here on, writes belong to the next step.
     fn close(&mut self, step: &Step) {
         let writes = self.writes();
-        let made = writes.saturating_sub(self.writes_before);
-        self.owed = step.expects.owes(self.owed, made);
-        self.writes_before = writes;
+        let record = &mut *self.controller;
+        let made = writes.saturating_sub(record.writes_before);
+        record.owed = step.expects.owes(record.owed, made);
+        record.writes_before = writes;
     }
 
     async fn next_look(&mut self, clock: &Clock) {
-        match &mut self.controller {
+        match &mut self.controller.running {
             Some(controller) => controller.next_metrics().await,
             None => clock.sleep(LOOK_EVERY).await,
         }
@@ -261,13 +274,13 @@ impl Observed<'_> {
 
     fn judge(&self, step: &Step) -> (Verdict, Counts, u64) {
         let counts = self.counts.now();
-        let metrics = self.controller.as_ref().map(Running::metrics);
-        let writes = self.writes().saturating_sub(self.writes_before);
+        let metrics = self.metrics();
+        let writes = self.writes().saturating_sub(self.controller.writes_before);
         let verdict = step.expects.judge(&Seen {
             counts: &counts,
             metrics: metrics.as_ref(),
             writes,
-            owed: self.owed,
+            owed: self.controller.owed,
             alone: self.alone,
         });
         (verdict, counts, writes)

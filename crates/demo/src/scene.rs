@@ -23,7 +23,7 @@ pub(crate) struct Scene {
     pub(crate) counted: Counted,
     /// Kinds of the objects that the scene creates; the demo removes the rest of them at the end.
     pub(crate) makes: Vec<ApiResource>,
-    /// The controller starts with the second step, so the first cannot expect metrics.
+    /// A controller starts with the second step of its first scene, so the first step cannot expect metrics.
     pub(crate) steps: Vec<Step>,
 }
 
@@ -34,18 +34,20 @@ pub(crate) struct Step {
     pub(crate) says: &'static str,
     pub(crate) act: Act,
     pub(crate) expects: Expectation,
-    /// Explanation to request from the controller afterwards.
-    pub(crate) explains: Option<Explains>,
+    /// Question to ask the controller afterwards.
+    pub(crate) asks: Option<Question>,
     /// The event that the next step waits for may come at any moment, so that step follows without a pause.
     pub(crate) time_runs_on: bool,
 }
 
-/// A call of the controller's subcommand `explain`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Explains {
-    /// The object, as an argument.
-    pub(crate) object: &'static str,
-    /// A line of the output.
+/// A call of a subcommand of the controller that reads and prints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Question {
+    /// The subcommand and its arguments.
+    pub(crate) args: Vec<&'static str>,
+    /// The exit code.
+    pub(crate) code: i32,
+    /// The beginning of a line of the output.
     pub(crate) line: &'static str,
 }
 
@@ -96,7 +98,7 @@ impl Step {
             says: "",
             act: Box::new(|_| async { Ok(()) }.boxed()),
             expects: Expectation::default(),
-            explains: None,
+            asks: None,
             time_runs_on: false,
         }
     }
@@ -123,8 +125,20 @@ impl Step {
     }
 
     /// After the expected result, the controller must explain `object` with `line` in the output.
-    pub(crate) fn explains(mut self, object: &'static str, line: &'static str) -> Self {
-        self.explains = Some(Explains { object, line });
+    pub(crate) fn explains(self, object: &'static str, line: &'static str) -> Self {
+        self.asks(&["explain", object], 0, line)
+    }
+
+    /// After the expected result, disruption-controller must name what blocks the drain of `node`, with `line` in the
+    /// output.
+    pub(crate) fn names_blockers(self, node: &'static str, line: &'static str) -> Self {
+        const BLOCKED: i32 = 3;
+        self.asks(&["blockers", "--node", node], BLOCKED, line)
+    }
+
+    fn asks(mut self, args: &[&'static str], code: i32, line: &'static str) -> Self {
+        let args = args.to_vec();
+        self.asks = Some(Question { args, code, line });
         self
     }
 

@@ -60,7 +60,7 @@ impl Picture {
                 self.steps_done = self.step;
                 Style::new().green()
             }
-            Event::Said { .. } | Event::Explained(_) => Style::new().cyan(),
+            Event::Said { .. } | Event::Answered(_) => Style::new().cyan(),
             Event::Counts(counts) => {
                 self.counts = counts.clone();
                 return;

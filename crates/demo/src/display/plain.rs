@@ -86,7 +86,7 @@ impl Plain {
             }
             Event::Cluster { .. } => lines.extend(narration(&moment.event)),
             Event::Metrics { .. } => {}
-            Event::Started { .. } | Event::Said { .. } | Event::Explained(_) | Event::Note(_) => {
+            Event::Started { .. } | Event::Said { .. } | Event::Answered(_) | Event::Note(_) => {
                 lines.extend(self.rest_of_the_actions());
                 lines.extend(narration(&moment.event).as_deref().map(indented));
             }
@@ -139,7 +139,7 @@ mod tests {
             wrote(4, "0"),
             as_expected([(120, "15 s")], 4, 1234),
             step(2, "95 nodes", "Nothing is written."),
-            Event::Explained("  demo-node-0007: 15 s".to_owned()),
+            Event::Answered("  demo-node-0007: 15 s".to_owned()),
             Event::Note("Bye.".to_owned()),
         ];
         let mut plain = Plain::default();

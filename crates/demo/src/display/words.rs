@@ -24,7 +24,7 @@ pub(super) fn narration(event: &Event) -> Option<String> {
             admin,
         } => format!("{controller} runs as process {pid}; its metrics: http://{admin}/metrics"),
         Event::Said { controller, text } => format!("{controller} says: {text}"),
-        Event::Explained(line) => format!("│ {line}"),
+        Event::Answered(line) => format!("│ {line}"),
         Event::Note(text) => text.clone(),
         Event::Counts(_) | Event::Did { .. } | Event::Metrics { .. } => return None,
     })

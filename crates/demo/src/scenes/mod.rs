@@ -1,5 +1,6 @@
-//! The scenes, one file per controller, in playing order.
+//! The scenes, in playing order: one file each.
 
+mod blockers;
 mod disruption;
 mod resourceclaim;
 mod taint_eviction;
@@ -10,22 +11,25 @@ use kube::discovery::ApiResource;
 
 use crate::scene::Scene;
 
-fn all() -> [Scene; 5] {
+fn all() -> [Scene; 6] {
     [
         ttl::scene(),
         taint_eviction::scene(),
         ttl_after_finished::scene(),
         disruption::scene(),
+        blockers::scene(),
         resourceclaim::scene(),
     ]
 }
 
-/// Names of all scenes.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    all().into_iter().map(|scene| scene.controller)
+/// Names of all controllers with scenes.
+pub(crate) fn names() -> Vec<&'static str> {
+    let mut names: Vec<_> = all().iter().map(|scene| scene.controller).collect();
+    names.dedup();
+    names
 }
 
-/// The scenes with these names; all if empty.
+/// The scenes of the controllers with these names; all if empty.
 pub(crate) fn chosen(names: &[String]) -> Vec<Scene> {
     let is_chosen = |scene: &Scene| names.is_empty() || names.iter().any(|name| name == scene.controller);
     all().into_iter().filter(is_chosen).collect()
@@ -59,6 +63,7 @@ mod tests {
                 "ttl-controller",
                 "taint-eviction-controller",
                 "ttl-after-finished-controller",
+                "disruption-controller",
                 "disruption-controller",
                 "resourceclaim-controller"
             ]
