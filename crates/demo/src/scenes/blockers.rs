@@ -35,7 +35,10 @@ pub(crate) fn scene() -> Scene {
 fn steps() -> Vec<Step> {
     vec![
         Step::new("a drain hangs")
-            .says("The Deployment wants two pods, and the budget keeps two. The refusal does not say that waiting is in vain; the report does.")
+            .says(
+                "The Deployment wants two pods, and the budget keeps two. \
+                 The refusal does not say that waiting is in vain; the report does.",
+            )
             .does(|stage| populate_and_drain(stage).boxed())
             .expects([(2, DRAINED)])
             .seen_as(BLOCKED, 1)
@@ -48,7 +51,10 @@ fn steps() -> Vec<Step> {
                  Fix: set maxUnavailable: 1 instead of minAvailable in demo-api.",
             ),
         Step::new("the budget is fixed")
-            .says("The budget is changed as the report says. The drain goes on: one pod goes, and the other waits only for a new one.")
+            .says(
+                "The budget is changed as the report says. \
+                 The drain goes on: one pod goes, and the other waits only for a new one.",
+            )
             .does(|stage| fix_and_drain_one(stage).boxed())
             .expects([(1, DRAINED)])
             .seen_as(BLOCKED, 1)
