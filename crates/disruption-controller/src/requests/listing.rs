@@ -18,7 +18,7 @@ use crate::decide::Builtin;
 use crate::view::{DrainedPodWire, PdbWire, WorkloadWire};
 
 /// How many objects a page of a list has. A page is in memory as a whole.
-const PAGE: u32 = 500;
+const PAGE: u32 = 250;
 
 /// One page of a list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -16,7 +16,16 @@ async fn the_metrics() {
     world.fail_those(1, |request| request.verb == RequestVerb::Patch, fault);
     let controller = world.start_with(process().elected_as("us"));
     world.pass(20).await;
-    insta::assert_snapshot!(controller.families());
+    world.insert(json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "n" }, "spec": { "unschedulable": true } }));
+    let observer = world.start_with(process().configured(|config| config.observe = true));
+    world.pass(10).await;
+    let mut families = controller.families();
+    // What only an observer shows.
+    let more = observer.families();
+    for line in more.lines().filter(|line| line.contains("cordoned")) {
+        families = format!("{families}\n{line}");
+    }
+    insta::assert_snapshot!(families);
     assert_eq!(controller.metric("disruption_controller_pdbs"), 3);
     for state in ["allowed", "blocked", "failed"] {
         let series = format!("disruption_controller_pdbs{{state=\"{state}\"}}");
