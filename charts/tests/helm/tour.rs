@@ -218,7 +218,7 @@ impl Tour {
             self.release = CHARTS.into_iter().find(|name| {
                 command.contains(&format!(" charts/{name} ")) || self.names.contains(&format!("C={name};"))
             });
-            self.roll_out().await;
+            self.roll_out(command.contains("config.observe=true")).await;
         } else if let Some("uninstall") = verb {
             self.stop().await;
         }
@@ -246,13 +246,17 @@ impl Tour {
     }
 
     /// As a rollout: starts a new pod, and stops the old one when the new one is ready.
-    async fn roll_out(&mut self) {
+    async fn roll_out(&mut self, observes: bool) {
         let name = self.release.expect("a release");
-        let token = Chart::of(name).installed(&self.control_plane).await;
+        let mut chart = Chart::of(name);
+        if observes {
+            chart = chart.rendered_as("observer.golden.yaml");
+        }
+        let token = chart.installed(&self.control_plane).await;
         let (new, config) = process::start(&self.control_plane, name, &token).await;
         new.until_ready().await;
         self.stop().await;
-        if !new.get("/configz").await.1.contains("\"dryRun\":true") {
+        if !observes && !new.get("/configz").await.1.contains("\"dryRun\":true") {
             new.until_leading().await;
         }
         self.running = Some((new, Some(config)));

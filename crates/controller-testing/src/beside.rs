@@ -82,6 +82,11 @@ impl Beside {
         (process.log(), began.elapsed(), usage)
     }
 
+    /// Starts the binary once more, with these flags.
+    pub fn another(&self, args: &[&str]) -> Replica {
+        Replica::start(&self.binary, &self.directory.path().join(KUBECONFIG), args)
+    }
+
     /// Changes an existing object.
     pub fn edit(
         &self,
@@ -102,8 +107,13 @@ impl Beside {
 
     /// Returns and prints the process's usage after a rest.
     pub async fn usage_at_rest(&self, what: &str) -> ProcessUsage {
+        self.usage_of(&self.replica, what).await
+    }
+
+    /// [`usage_at_rest`](Self::usage_at_rest) of another process.
+    pub async fn usage_of(&self, replica: &Replica, what: &str) -> ProcessUsage {
         self.clock.sleep(REST).await;
-        let usage = self.replica.process.usage().unwrap();
+        let usage = replica.process.usage().unwrap();
         println!("{what}: {}", shown(usage));
         usage
     }

@@ -36,6 +36,24 @@ async fn a_thousand_budgets_over_fifty_thousand_pods_take_little_memory() {
         .await;
     let used = beside.assert_small("50,000 pods and 1,000 budgets", MEMORY).await;
     assert!(used.cpu < CPU, "{:?} of CPU", used.cpu);
+
+    let observer = beside.another(&[&ARGS[..], &["--observe"]].concat());
+    observer.until_ready().await;
+    observer
+        .until_metric("disruption_controller_pdbs", "", BUDGETS as u64)
+        .await;
+    let controller = beside.usage_at_rest("the controller").await;
+    let began = beside.clock.instant();
+    observer.metric("disruption_controller_node_blockers", "").await;
+    println!("a scrape takes {:.0?}", began.elapsed());
+    let used = beside.usage_of(&observer, "an observer").await;
+    assert!(
+        used.rss * 10 < controller.rss * 11,
+        "{} of {} bytes",
+        used.rss,
+        controller.rss
+    );
+    assert_eq!(observer.stop().await, Some(0));
     assert_eq!(beside.replica.stop().await, Some(0));
 }
 
