@@ -14,6 +14,7 @@ use controller_core::api::{AnswerClass, CallFailed};
 use controller_core::controller::Reply;
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 
+use crate::decide::outlook::may_leave;
 use crate::decide::{
     Builtin, Cause, Demand, Live, MOST_READS, Outlook, Reading, Scale, Scales, Situation, SyncFailure,
     demand, outlook, scale_of,
@@ -192,6 +193,10 @@ pub fn never(
     };
     let counts = &situation.counts;
     let live = Live::of(counts, |controller, selected| live_of(&controller.uid) - selected);
+    // Which of them leave, only a search tells, and a pass has no time for it.
+    if !may_leave(counts, &live).is_empty() {
+        return None;
+    }
     match outlook(&situation.pdb, counts, &live, &scales, |_| None) {
         Outlook::Never(never, _) => Some(never.as_str()),
         Outlook::Allows(_) | Outlook::Unknown(_) => None,

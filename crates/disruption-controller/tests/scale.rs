@@ -67,6 +67,8 @@ async fn a_change_costs_little_beside_budgets_that_no_index_finds() {
     const OF_ALL: usize = 20;
     /// Each change is looked up among 500 selectors and changes the numbers of 20 to 22 budgets.
     const A_CHANGE: Duration = Duration::from_micros(400);
+    /// The loop waits for it.
+    const A_SCRAPE: Duration = Duration::from_millis(100);
 
     let beside = Beside::start(BINARY, &ARGS, |server| {
         for number in 0..PODS_OF_BUDGETS {
@@ -115,6 +117,14 @@ async fn a_change_costs_little_beside_budgets_that_no_index_finds() {
     let a_change = after.cpu.saturating_sub(before.cpu) / u32::try_from(CHANGES).unwrap();
     println!("{a_change:.1?} a change");
     assert!(a_change < A_CHANGE, "{a_change:?}");
+    let began = beside.clock.instant();
+    beside
+        .replica
+        .metric("disruption_controller_node_blockers", "")
+        .await;
+    let a_scrape = began.elapsed();
+    println!("{a_scrape:.1?} a scrape");
+    assert!(a_scrape < A_SCRAPE, "{a_scrape:?}");
     assert_eq!(beside.replica.stop().await, Some(0));
 }
 

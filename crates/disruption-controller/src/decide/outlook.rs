@@ -102,7 +102,7 @@ pub fn outlook(
 
 /// The controllers whose selected pods are all about to go, and that have others: the new ones may not be selected, and
 /// then the controller counts no more. Those with the most others first.
-fn may_leave(counts: &Counts, live: &Live) -> Vec<Arc<OwnerRef>> {
+pub(crate) fn may_leave(counts: &Counts, live: &Live) -> Vec<Arc<OwnerRef>> {
     let goes = |controller: &Arc<OwnerRef>| {
         let owned = counts.controllers.get(controller);
         owned.is_some_and(|owned| owned.pods == owned.terminating)

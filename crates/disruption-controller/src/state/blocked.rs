@@ -8,8 +8,10 @@ use controller_core::meta::ObjectKey;
 
 use super::State;
 use super::budget::Budget;
+use super::matches::Matched;
 use super::namespace::Namespace;
-use crate::decide::{Refusal, SYNC_FAILED, Verdict, evicts};
+use crate::decide::eviction::asks_no_budget;
+use crate::decide::{SYNC_FAILED, Verdict, evicts};
 use crate::view::PodView;
 
 /// A pod that is blocked for so long is counted apart.
@@ -122,25 +124,21 @@ impl Blocked {
 impl Namespace {
     /// Whether the pod can be evicted, and if not, since when, in seconds since 1970.
     fn verdict(&self, pod: &PodView) -> (Verdict, Option<i64>) {
-        let names = self.matching(&pod.labels);
-        let budgets: Vec<_> = names.iter().filter_map(|name| self.budgets.get(name)).collect();
-        let pdbs: Vec<_> = budgets.iter().map(|budget| &*budget.pdb).collect();
-        match (evicts(pod, &pdbs), budgets.first()) {
-            (Ok(()), _) | (_, None) => (Verdict::Now, None),
-            (Err(Refusal::SeveralBudgets), _) => (Verdict::Never, Some(pod.created)),
-            (Err(_), Some(budget)) => {
-                let (verdict, _) = budget.standing();
-                let condition = budget
-                    .pdb
-                    .status
-                    .condition
-                    .as_ref()
-                    .filter(|condition| !condition.allowed);
-                let since = condition.and_then(|condition| condition.since);
-                let since = since.map(|since| since.as_second().max(pod.created));
-                (verdict.min(Verdict::Waits), since)
-            }
-        }
+        let budget = match self.matched(&pod.key.name) {
+            Some(Matched::Several(_)) if !asks_no_budget(pod) => return (Verdict::Never, Some(pod.created)),
+            Some(Matched::One(name)) => self.budgets.get(name),
+            _ => None,
+        };
+        let Some(budget) = budget.filter(|budget| evicts(pod, &[&budget.pdb]).is_err()) else {
+            return (Verdict::Now, None);
+        };
+        let (verdict, _) = budget.standing();
+        let condition = budget.pdb.status.condition.as_ref();
+        let since = condition
+            .filter(|condition| !condition.allowed)
+            .and_then(|condition| condition.since);
+        let since = since.map(|since| since.as_second().max(pod.created));
+        (verdict.min(Verdict::Waits), since)
     }
 }
 

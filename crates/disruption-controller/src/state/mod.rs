@@ -13,6 +13,7 @@
 
 mod blocked;
 mod budget;
+mod matches;
 mod namespace;
 #[cfg(test)]
 mod tests;

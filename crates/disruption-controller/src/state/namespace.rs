@@ -7,6 +7,7 @@ use std::time::Duration;
 use controller_core::meta::{ObjectKey, Uid};
 
 use super::budget::Budget;
+use super::matches::{Matched, Matches};
 use super::{Changed, Woken};
 use crate::decide::{Counts, DisruptedPod};
 use crate::labels::Labels;
@@ -17,8 +18,8 @@ use crate::view::{PdbView, PodView};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Namespace {
     pub(super) pods: BTreeMap<Arc<str>, Arc<PodView>>,
-    /// The number of budgets that match each pod, if any.
-    matched: BTreeMap<Arc<str>, usize>,
+    /// The budgets that match each pod, if any.
+    matched: Matches,
     pub(super) budgets: BTreeMap<Arc<str>, Budget>,
     /// Budgets by label pairs (key, value). Each pod of a budget has exactly one of the budget's pairs.
     by_pair: BTreeMap<Arc<str>, BTreeMap<Arc<str>, Selectors>>,
@@ -99,17 +100,19 @@ impl Namespace {
             .iter()
             .filter_map(|uid| self.owners.get(uid))
             .flatten();
-        let theirs = theirs.filter(|pdb| !before.contains(&pdb.name) && !after.contains(&pdb.name));
+        let touched = |pdb: &&ObjectKey| {
+            [&before, &after]
+                .iter()
+                .any(|names| names.binary_search(&pdb.name).is_ok())
+        };
+        let theirs = theirs.filter(|pdb| !touched(pdb));
         enqueued.extend(theirs.map(|pdb| Woken {
             pdb: pdb.clone(),
             urgent: false,
         }));
         self.count_sole(&before, -1);
         self.count_sole(&after, 1);
-        match after.len() {
-            0 => drop(self.matched.remove(&key.name)),
-            count => drop(self.matched.insert(Arc::clone(&key.name), count)),
-        }
+        self.matched.set(&key.name, &after);
         let is_new = after.len() > 1 && before.len() <= 1;
         Changed {
             enqueued,
@@ -159,9 +162,7 @@ impl Namespace {
         for pod in self.pods.values() {
             if new.selector.matches(&pod.labels) {
                 budget.replace_pod(None, Some(pod), &mut self.owners);
-                let matched = self.matched.entry(Arc::clone(&pod.key.name)).or_default();
-                *matched += 1;
-                match *matched {
+                match self.matched.add(&pod.key.name, &new.key.name) {
                     1 => budget.sole += 1,
                     2 => shared.push(Arc::clone(pod)),
                     _ => {}
@@ -224,21 +225,15 @@ impl Namespace {
     fn left_alone(&mut self, gone: &Budget) -> Vec<Woken> {
         let mut alone = Vec::new();
         for pod in self.pods.values() {
-            if gone.pdb.selector.matches(&pod.labels)
-                && let Some(matched) = self.matched.get_mut(&pod.key.name)
-            {
-                *matched -= 1;
-                match *matched {
-                    0 => drop(self.matched.remove(&pod.key.name)),
-                    1 => alone.push(Arc::clone(pod)),
-                    _ => {}
-                }
+            if gone.pdb.selector.matches(&pod.labels) && self.matched.remove(&pod.key.name) == 1 {
+                alone.push(Arc::clone(pod));
             }
         }
         let mut enqueued = BTreeMap::new();
         for pod in alone {
             let only = self.matching(&pod.labels);
             self.count_sole(&only, 1);
+            self.matched.set(&pod.key.name, &only);
             for budget in only.iter().filter_map(|name| self.budgets.get(name)) {
                 let urgent = budget.promises_too_much();
                 enqueued.insert(budget.pdb.key.clone(), urgent);
@@ -301,6 +296,11 @@ impl Namespace {
         Some(budget)
     }
 
+    /// The budgets that match this pod, if any.
+    pub(super) fn matched(&self, pod: &str) -> Option<&Matched> {
+        self.matched.get(pod)
+    }
+
     /// The first budget whose counts differ from a count from scratch.
     pub(super) fn miscounted(&self) -> Option<&Budget> {
         let mut counted = BTreeMap::<_, (Counts, i64)>::new();
@@ -311,6 +311,12 @@ impl Namespace {
                 let (counts, sole) = counted.entry(&pdb.key.name).or_default();
                 counts.count(pod, 1);
                 *sole += i64::from(matching.len() == 1);
+            }
+            let names: Vec<_> = matching.iter().map(|pdb| Arc::clone(&pdb.key.name)).collect();
+            let mut matched = Matches::default();
+            matched.set(&pod.key.name, &names);
+            if self.matched.get(&pod.key.name) != matched.get(&pod.key.name) {
+                return names.first().and_then(|name| self.budgets.get(name));
             }
         }
         self.budgets.values().find(|budget| {
