@@ -134,7 +134,7 @@ async fn a_change_costs_little_beside_budgets_that_no_index_finds() {
 async fn what_blocks_drains_of_fifty_thousand_pods_takes_little_memory_and_cpu() {
     const BUDGETS: usize = 2_000;
     const CPU: Duration = Duration::from_secs(3);
-    const MEMORY: u64 = 110 << 20;
+    const MEMORY: u64 = 80 << 20;
 
     let beside = Beside::start(BINARY, &ARGS, |server| {
         server.seed_nodes(5_000);

@@ -1,12 +1,15 @@
-//! A large cluster without work: the cost to read it, and to read it again after a restart of the API server.
+//! A large cluster without work: the cost to read it, to read it again after a restart of the API server, and to say what
+//! blocks a drain of its nodes.
 
 use std::time::Duration;
 
-use local_control_plane::Stop;
+use anyhow::ensure;
+use local_control_plane::{Stop, eventually};
 use serde_json::Value;
 
 use super::contest::{Sides, Site, finish, until_quiet, until_quiet_after};
-use super::figures::Bars;
+use super::figures::{Bars, Figures, Results, Who};
+use super::server::Load;
 use super::{Turns, disruption, now, resourceclaim, seed, taint_eviction};
 
 const NODES: usize = 5_000;
@@ -15,6 +18,8 @@ const BUDGETS: usize = 2_000;
 const BEGUN: Duration = Duration::from_millis(100);
 /// Longer than a client's backoff between two connections.
 const QUIET_AFTER_CUT: Duration = Duration::from_secs(20);
+/// Time limit for a subcommand.
+const WITHIN: Duration = Duration::from_mins(1);
 
 /// Controllers that watch all pods.
 const ALL: [&Sides; 3] = [&taint_eviction::SIDES, &disruption::SIDES, &resourceclaim::SIDES];
@@ -79,6 +84,43 @@ pub(super) async fn relist_storm(turns: &Turns, pods: usize) -> anyhow::Result<(
         site.print(&title, &results);
         results.within_their_time(0.5, &mut bars);
     }
+    bars.verdict()
+}
+
+/// Says what blocks a drain of every node, once the budgets have their statuses.
+pub(super) async fn blockers(turns: &Turns, pods: usize) -> anyhow::Result<()> {
+    let (site, budgets) = site(turns, pods).await?;
+    let site = site.with(&disruption::SIDES)?;
+    site.control_plane.store("poddisruptionbudgets", &budgets).await?;
+    let controller = site.start(Who::Ours)?;
+    until_quiet(&controller).await?;
+    finish(controller, Duration::ZERO, Duration::ZERO).await?;
+    let mut results = Results::default();
+    for _ in 0..turns.runs {
+        let began = now();
+        let mut process = site.subcommand("blockers")?;
+        let mut usage = process.usage()?;
+        let ended = eventually(WITHIN, "the report is printed", async || {
+            // A process that has ended has no usage.
+            usage = process.usage().unwrap_or(usage);
+            process.exited().transpose()
+        });
+        let code = ended.await??.code();
+        ensure!(code == Some(3), "it ended with {code:?}: {}", process.log());
+        results.ours.push(Figures {
+            took: began.elapsed(),
+            half: Duration::ZERO,
+            usage: Some(usage),
+            server: Load::default(),
+        });
+    }
+    site.print(
+        &format!("blockers: {pods} pods, {NODES} nodes, {BUDGETS} budgets"),
+        &results,
+    );
+    let mut bars = Bars::default();
+    results.within_time(9.0, &mut bars);
+    results.within_peak(80, &mut bars);
     bars.verdict()
 }
 

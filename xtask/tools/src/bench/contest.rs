@@ -116,6 +116,12 @@ impl Site {
         self.ours(&self.binary, &[])
     }
 
+    /// Starts a subcommand of our binary.
+    pub(super) fn subcommand(&self, name: &str) -> anyhow::Result<Process> {
+        let kubeconfig = format!("--kubeconfig={}", self.control_plane.kubeconfig().display());
+        Ok(Process::spawn(&self.binary, &[name, &kubeconfig], &[])?)
+    }
+
     fn ours(&self, binary: &Path, flags: &[&str]) -> anyhow::Result<Process> {
         let kubeconfig = format!("--kubeconfig={}", self.control_plane.kubeconfig().display());
         let all = [&*kubeconfig, "--http-bind-address=127.0.0.1:0"];

@@ -128,6 +128,19 @@ impl Results {
         bars.judge(&format!("at most {mib} MiB of RSS"), met);
     }
 
+    /// Our peak of resident memory is at most `mib` MiB.
+    pub(super) fn within_peak(&self, mib: u64, bars: &mut Bars) {
+        let peak = usage(&self.ours, |usage| usage.peak_rss);
+        let met = peak.is_some_and(|peak| peak <= mib << 20);
+        bars.judge(&format!("a peak of at most {mib} MiB of RSS"), met);
+    }
+
+    /// Our time is at most `seconds`.
+    pub(super) fn within_time(&self, seconds: f64, bars: &mut Bars) {
+        let met = median_time(&self.ours).as_secs_f64() <= seconds;
+        bars.judge(&format!("at most {seconds} s"), met);
+    }
+
     /// Our CPU time is at most `seconds`.
     pub(super) fn within_cpu(&self, seconds: f64, bars: &mut Bars) {
         let cpu = usage(&self.ours, |usage| usage.cpu);

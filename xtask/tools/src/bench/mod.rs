@@ -79,6 +79,8 @@ enum Rows {
     TaintEviction,
     /// All pods of a large cluster are read: taint-eviction, disruption with 2,000 budgets, resourceclaim
     AtRest,
+    /// `blockers` of disruption for every node of a large cluster
+    Blockers,
     /// They are read again, since the API server was started anew
     RelistStorm,
 }
@@ -126,6 +128,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if wanted(&[Rows::AtRest]) {
         let verdict = runtime.block_on(at_rest::run(&args.turns, args.pods));
         done("at-rest", verdict);
+    }
+    if wanted(&[Rows::Blockers]) {
+        let verdict = runtime.block_on(at_rest::blockers(&args.turns, args.pods));
+        done("blockers", verdict);
     }
     if wanted(&[Rows::RelistStorm]) {
         let verdict = runtime.block_on(at_rest::relist_storm(&args.turns, args.pods));
