@@ -163,7 +163,10 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
     }
 
     /// Starts the process on `client`, with `clock` as its wall clock.
-    pub fn start(self, client: kube::Client, clock: &Clock) -> Running {
+    pub fn start(mut self, client: kube::Client, clock: &Clock) -> Running {
+        let common = self.config.common_mut();
+        common.leader_elect = self.identity.is_some();
+        common.leader_elect_resource_namespace = Some(self.namespace.to_owned());
         let metrics = Metrics::new(Build {
             version: "test",
             commit: "test",

@@ -34,6 +34,10 @@ impl ControllerConfig for Config {
         &self.common
     }
 
+    fn common_mut(&mut self) -> &mut CommonConfig {
+        &mut self.common
+    }
+
     fn is_dry_run(&self) -> bool {
         self.common.dry_run || self.observe
     }

@@ -47,6 +47,10 @@ impl ControllerConfig for Config {
         &self.common
     }
 
+    fn common_mut(&mut self) -> &mut CommonConfig {
+        &mut self.common
+    }
+
     fn validate(&self) -> Vec<FieldError> {
         let problem = self.parse_gates().err();
         Vec::from_iter(problem.map(|problem| FieldError::new("featureGates", problem)))

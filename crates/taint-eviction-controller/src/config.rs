@@ -1,10 +1,13 @@
 //! This controller's flags, environment variables and configuration keys.
 
+use std::str::FromStr;
+
 use controller_core::config::{CommonConfig, ControllerConfig, FieldError, GoDuration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::decide::Rules;
+use crate::NAME;
+use crate::decide::{BrakeRules, Limit, Rules, TaintSelector};
 
 /// The one feature gate. Source: `pkg/features/kube_features.go`.
 const COMPARISON_OPERATORS: &str = "TaintTolerationComparisonOperators";
@@ -34,6 +37,21 @@ pub struct Config {
     /// first one is logged as a warning.
     #[schemars(extend("format" = "name=bool"))]
     pub feature_gates: Option<String>,
+    /// Brake: evict nothing while more pods than this, or this percentage of all bound pods, are due or were evicted
+    /// within the window. Unset: no limit.
+    #[schemars(extend("format" = "N|P%"))]
+    pub eviction_brake_pods: Option<String>,
+    /// Brake: the same for pods of more nodes than this, or this percentage of the nodes that have pods.
+    #[schemars(extend("format" = "N|P%"))]
+    pub eviction_brake_nodes: Option<String>,
+    /// How long an evicted pod counts for the brake.
+    pub eviction_brake_window: GoDuration,
+    /// Taints that the brake does not hold back and does not count, as key or key=value, separated by commas.
+    #[schemars(extend("format" = "key[=value],…"))]
+    pub eviction_brake_exempt_taints: Option<String>,
+    /// Let the pods go after the brake has held them back for this long. Unset: only the brake's own rule or a person
+    /// lets them go.
+    pub eviction_brake_release_after: Option<GoDuration>,
 }
 
 impl Default for Config {
@@ -45,6 +63,11 @@ impl Default for Config {
             eviction_qps: 0.0,
             catch_up_grace: GoDuration::from_secs(30),
             feature_gates: None,
+            eviction_brake_pods: None,
+            eviction_brake_nodes: None,
+            eviction_brake_window: GoDuration::from_secs(600),
+            eviction_brake_exempt_taints: None,
+            eviction_brake_release_after: None,
         }
     }
 }
@@ -54,11 +77,20 @@ impl ControllerConfig for Config {
         &self.common
     }
 
+    fn common_mut(&mut self) -> &mut CommonConfig {
+        &mut self.common
+    }
+
     fn validate(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();
         errors.extend(FieldError::of_rate("evictionQps", self.eviction_qps));
         if let Err(problem) = self.comparison_operators() {
             errors.push(FieldError::new("featureGates", problem));
+        }
+        errors.extend(self.brake_limits().err());
+        errors.extend(self.exempt_taints().err());
+        if self.eviction_brake_window.get().is_zero() {
+            errors.push(FieldError::new("evictionBrakeWindow", "must be more than 0s"));
         }
         errors
     }
@@ -79,6 +111,41 @@ impl Config {
         }
     }
 
+    /// The brake, unless it has no limit. The settings are valid.
+    pub fn brake(&self) -> Option<BrakeRules> {
+        let [pods, nodes] = self.brake_limits().ok()?;
+        if pods.is_none() && nodes.is_none() {
+            return None;
+        }
+        Some(BrakeRules {
+            pods,
+            nodes,
+            window: self.eviction_brake_window.get(),
+            exempt: self.exempt_taints().unwrap_or_default(),
+            release_after: self.eviction_brake_release_after.map(GoDuration::get),
+            lease: (self.common.leader_elect).then(|| self.common.lease(NAME)),
+        })
+    }
+
+    fn brake_limits(&self) -> Result<[Option<Limit>; 2], FieldError> {
+        let limit =
+            |field, text: &Option<String>| text.as_deref().map(|text| parsed(field, text)).transpose();
+        Ok([
+            limit("evictionBrakePods", &self.eviction_brake_pods)?,
+            limit("evictionBrakeNodes", &self.eviction_brake_nodes)?,
+        ])
+    }
+
+    fn exempt_taints(&self) -> Result<Vec<TaintSelector>, FieldError> {
+        let all = self
+            .eviction_brake_exempt_taints
+            .iter()
+            .flat_map(|all| all.split(','));
+        let all = all.map(str::trim).filter(|text| !text.is_empty());
+        all.map(|text| parsed("evictionBrakeExemptTaints", text))
+            .collect()
+    }
+
     /// Whether the gate is on; the last mention counts. An error says what is wrong with the gates.
     fn comparison_operators(&self) -> Result<bool, String> {
         let mut on = false;
@@ -96,6 +163,11 @@ impl Config {
         }
         Ok(on)
     }
+}
+
+fn parsed<T: FromStr<Err = &'static str>>(field: &'static str, text: &str) -> Result<T, FieldError> {
+    text.parse()
+        .map_err(|expected| FieldError::new(field, format!("invalid value {text:?}: {expected}")))
 }
 
 #[cfg(test)]

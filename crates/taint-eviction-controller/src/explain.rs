@@ -10,8 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::TaintEvictionController;
 use crate::decide::{
-    Judgement, JudgementTime, KeepReason, Moment, PendingEviction, Rules, Sight, TaintStay, Verdict, bound,
-    clock_ahead, judge, seen, used_tolerations,
+    BrakeRules, Judgement, JudgementTime, KeepReason, LeaseNotes, Moment, PendingEviction, Rules, Sight,
+    TaintStay, Verdict, bound, clock_ahead, judge, off_until, seen, used_tolerations,
 };
 use crate::requests::{Answer, Query};
 use crate::view::{PodView, Taint, Toleration};
@@ -22,6 +22,7 @@ pub fn explain(
     key: &ObjectKey,
     now: controller::Now,
     rules: &Rules,
+    brake: Option<&BrakeRules>,
 ) -> Explanation<TaintEvictionController> {
     let query = Query::Pod(key.clone());
     let pod = match pass.answer(&query).map(|reply| &reply.value) {
@@ -38,29 +39,51 @@ pub fn explain(
     let taints = match &reply.value {
         Ok(Answer::Node(taints)) => &taints[..],
         Err(failed) if !failed.is_gone() => return Err(failed.clone().into()),
-        Ok(Answer::Pod(_)) | Err(_) => &[],
+        Ok(Answer::Pod(_) | Answer::Lease(..)) | Err(_) => &[],
     };
-    Ok(Prepared::Ready(explanation(
-        pod,
-        taints,
-        reply.ahead(),
-        now.wall,
-        rules,
-    )))
+    let ahead = reply.ahead().map(clock_ahead).unwrap_or_default();
+    // By the API server's clock, like all times in the objects.
+    let servers_time = now.wall.checked_sub(ahead).unwrap_or(now.wall);
+    let (verdict, text) = explanation(pod, taints, ahead, servers_time, rules);
+    let held = brake.and_then(|brake| Some((brake, brake.lease.clone()?)));
+    let (Verdict::Evict(pending), Some((brake, lease))) = (verdict, held) else {
+        return Ok(Prepared::Ready(text));
+    };
+    if pending.deadline > servers_time || brake.exempts(&pending.taint) {
+        return Ok(Prepared::Ready(text));
+    }
+    let query = Query::Lease(lease);
+    match pass.answer(&query).map(|reply| &reply.value) {
+        None => Ok(Prepared::Queries(vec![query])),
+        Some(Ok(Answer::Lease(_, notes))) => {
+            Ok(Prepared::Ready(text + &held_back(&pending, notes, servers_time)))
+        }
+        Some(Err(failed)) if !failed.is_gone() => Err(failed.clone().into()),
+        Some(_) => Ok(Prepared::Ready(text)),
+    }
 }
 
-/// Explains a pod on a node with these taints, which were read when our clock said `ours` and was `ahead` of the API
-/// server's. What a running controller would remember of the taints is unknown here.
+/// What the Lease says about a pod that is due.
+fn held_back(pending: &PendingEviction, notes: &LeaseNotes, now: Timestamp) -> String {
+    let due = pending.deadline;
+    match (off_until(notes, now), notes.engaged_since) {
+        (Ok(Some(until)), _) => format!("due since {due}: the brake is off until {until}\n"),
+        (_, Some(since)) => {
+            format!("due since {due}, held back by the brake: it holds evictions back since {since}\n")
+        }
+        (_, None) => String::new(),
+    }
+}
+
+/// The verdict on a pod on a node with these taints, and its explanation, at `now` by the API server's clock; ours is
+/// `ahead` of it. What a running controller would remember of the taints is unknown here.
 fn explanation(
     pod: &PodView,
     taints: &[Taint],
-    ahead: Option<SignedDuration>,
-    ours: Timestamp,
+    ahead: SignedDuration,
+    now: Timestamp,
     rules: &Rules,
-) -> String {
-    let ahead = ahead.map(clock_ahead).unwrap_or_default();
-    // By the API server's clock, like all times in the objects.
-    let now = ours.checked_sub(ahead).unwrap_or(ours);
+) -> (Verdict, String) {
     let mut stay = 0;
     let taints = seen(&[], taints, now, || {
         stay += 1;
@@ -88,12 +111,9 @@ fn explanation(
             let tolerated = toleration(pod, used);
             format!("taint {taint} {}: {tolerated}\n", since("there ", *at))
         });
-    let verdict = format!("would {}\n", outlook(&verdict, now));
-    [head, clocks]
-        .into_iter()
-        .chain(taints)
-        .chain([verdict])
-        .collect()
+    let would = format!("would {}\n", outlook(&verdict, now));
+    let text = [head, clocks].into_iter().chain(taints).chain([would]);
+    (verdict, text.collect())
 }
 
 /// The number of the used toleration among the pod's, from 1, and its text.
@@ -180,8 +200,7 @@ mod tests {
             time_added: time.map(at),
         });
         let taints: Vec<_> = taints.collect();
-        let ours = at("12:00:00").checked_add(ahead).unwrap();
-        explanation(&pod, &taints, Some(ahead), ours, &RULES)
+        explanation(&pod, &taints, ahead, at("12:00:00"), &RULES).1
     }
 
     #[test]

@@ -1,11 +1,13 @@
 //! Deletes pods from nodes with `NoExecute` taints that the pods do not, or no longer, tolerate.
 
+pub mod brake;
 pub mod config;
 pub mod decide;
 pub mod events;
 pub mod explain;
 pub mod metrics;
 pub mod reconcile;
+pub mod reconcile_brake;
 pub mod requests;
 pub mod route;
 pub mod state;
@@ -21,7 +23,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use prometheus::Registry;
 
 use crate::config::Config;
-use crate::decide::Rules;
+use crate::decide::{BrakeRules, Rules};
 use crate::metrics::Evictions;
 use crate::view::{NodeView, NodeWire, PodView, PodWire};
 
@@ -32,6 +34,8 @@ pub const NAME: &str = "taint-eviction-controller";
 #[derive(Debug)]
 pub struct TaintEvictionController {
     rules: Rules,
+    /// `None`: no brake.
+    brake: Option<BrakeRules>,
     max_concurrent_evictions: usize,
     /// Least time between the starts of two evictions; zero for no limit.
     eviction_interval: Duration,
@@ -52,6 +56,7 @@ impl TaintEvictionController {
         let interval = Duration::try_from_secs_f64(config.eviction_qps.recip());
         Ok(Self {
             rules: config.rules(),
+            brake: config.brake(),
             max_concurrent_evictions: config.max_concurrent_evictions as usize,
             eviction_interval: interval.unwrap_or(Duration::ZERO),
             evictions: Evictions::register(registry)?,
@@ -68,9 +73,15 @@ impl App for TaintEvictionController {
         about: "Print the taints of a pod's node, what tolerates them, and when the pod goes",
         object: "NAMESPACE/POD",
         help: "The pod",
-        settings: &["catchUpGrace", "featureGates"],
+        settings: &[
+            "catchUpGrace",
+            "featureGates",
+            "evictionBrakePods",
+            "evictionBrakeNodes",
+            "evictionBrakeExemptTaints",
+        ],
         by: Explainer::One(|config: &Config, pass, now, pod| {
-            explain::explain(pass, pod, now, &config.rules())
+            explain::explain(pass, pod, now, &config.rules(), config.brake().as_ref())
         }),
     });
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use controller_core::controller::Inspector;
-use controller_core::metrics::{at_scrape, register};
-use prometheus::{Histogram, HistogramOpts, IntCounter, Registry};
+use controller_core::metrics::{at_scrape, by_label_at_scrape, register};
+use prometheus::{Histogram, HistogramOpts, IntCounter, Opts, Registry};
 
 use crate::TaintEvictionController;
 
@@ -71,9 +71,28 @@ pub fn register_counts(
             "taint_eviction_controller_overdue_evictions",
             "Number of Pods whose eviction keeps failing and is being retried.",
         ),
+        (
+            "taint_eviction_controller_brake_engaged",
+            "1 while the brake holds evictions back.",
+        ),
     ];
-    let inspector = inspector.clone();
+    let by_kind = |name: &str, help: &str| (Opts::new(name, help), &["kind"][..]);
+    let of_brake = vec![
+        by_kind(
+            "taint_eviction_controller_brake_demand",
+            "Pods, and nodes of pods, that are due or were evicted within the brake's window.",
+        ),
+        by_kind(
+            "taint_eviction_controller_brake_limit",
+            "Most pods, and nodes of pods, that the brake lets go within its window.",
+        ),
+    ];
+    let inspected = inspector.clone();
     at_scrape(registry, gauges, move || {
-        Some(inspector.scrape(|state, _| state.counts()))
+        Some(inspected.scrape(|state, _| state.counts()))
+    })?;
+    let inspector = inspector.clone();
+    by_label_at_scrape(registry, of_brake, move || {
+        inspector.scrape(|state, _| state.brake.samples())
     })
 }

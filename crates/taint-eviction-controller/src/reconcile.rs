@@ -24,8 +24,10 @@ use controller_core::time::saturating_add;
 use jiff::{SignedDuration, Timestamp};
 use prometheus::Registry;
 
+use crate::brake::{self, Admission};
 use crate::decide::{self, Eviction, Judgement, RETRIES, TaintStay, Verdict, clock_ahead};
 use crate::events::Event;
+use crate::reconcile_brake::BrakeChange;
 use crate::requests::{Answer, Query, SERVES_FOR, Write};
 use crate::state::{Entry, Key, State};
 use crate::view::{PodView, Taint};
@@ -47,6 +49,10 @@ pub enum StateChange {
     Judged(Vec<(Arc<PodView>, Judgement)>),
     /// By the API server's state this pod stays, at least until this time.
     PutOff(Arc<PodView>, Timestamp),
+    /// This pod is due: the brake decides on it.
+    Due(Arc<PodView>),
+    /// The brake lets the pods go, or holds them back.
+    Brake(BrakeChange),
 }
 
 impl Controller for TaintEvictionController {
@@ -74,14 +80,15 @@ impl Controller for TaintEvictionController {
             retry: Retry::ByController,
             ..Queue::FIFO
         };
-        vec![judging(NODE_QUEUE), judging(POD_QUEUE), evicting]
+        vec![judging(NODE_QUEUE), judging(POD_QUEUE), Queue::FIFO, evicting]
     }
 
     fn queue_of(&self, key: &Key) -> usize {
         match key {
             Key::Node(_) => 0,
             Key::Pod(_) => 1,
-            Key::Evict(_) => 2,
+            Key::Brake => 2,
+            Key::Evict(_) => 3,
         }
     }
 
@@ -89,18 +96,22 @@ impl Controller for TaintEvictionController {
         match key {
             // Evictions begin by their deadlines (TE-14); namespaces take turns for permits.
             Key::Pod(pod) | Key::Evict(pod) => pod.namespace.as_deref(),
-            Key::Node(_) => None,
+            Key::Node(_) | Key::Brake => None,
         }
     }
 
     fn on_event(&self, cx: &mut ContextMut<'_, Self>, event: LoopEvent<'_, Self>) {
-        cx.state.observe(event, &self.rules, cx.now.wall, &mut cx.out);
+        cx.state.observe(event, &self.rules, cx.now, &mut cx.out);
+        if let LoopEvent::Leading(true) = event {
+            self.measure(cx);
+        }
     }
 
     fn reconcile(&self, cx: &Context<'_, Self>, key: &Key) -> Action<Self> {
         match key {
             Key::Node(node) => self.reconcile_judging(cx, cx.stores.pods.by_index(node)),
             Key::Pod(pod) => self.reconcile_judging(cx, cx.stores.pods.get(pod).into_iter().collect()),
+            Key::Brake => self.reconcile_brake(cx),
             Key::Evict(pod) => self.reconcile_eviction(cx, pod),
         }
     }
@@ -109,25 +120,46 @@ impl Controller for TaintEvictionController {
         match result {
             ResultOf::Remembered(StateChange::Judged(pods)) => {
                 for (pod, judgement) in pods {
-                    cx.state.judged(&pod, judgement, &mut cx.out);
+                    cx.state.judged(&pod, judgement, cx.now, &mut cx.out);
                 }
             }
             ResultOf::Remembered(StateChange::PutOff(pod, at)) => {
                 cx.state
                     .change_eviction(&pod.key, &pod.uid, |entry| entry.tries().put_off = Some(at));
+                cx.state.brake.left(&pod.key, cx.now.uptime);
                 name_skew(cx);
             }
-            ResultOf::Sent(RequestOf::Write(write)) => {
-                let eviction = write.eviction();
+            ResultOf::Remembered(StateChange::Due(pod)) => {
+                cx.state.brake.due(&pod, cx.now.uptime);
+                cx.out.requeue(Key::Brake, Requeue::After(brake::DECIDES_AFTER));
+            }
+            ResultOf::Remembered(StateChange::Brake(change)) => self.on_brake(cx, change),
+            ResultOf::Sent(RequestOf::Write(Write::Note(_, note))) => cx.state.brake.noting(note),
+            ResultOf::Outcome(Write::Note(_, note), Outcome::Accepted(_) | Outcome::Planned) => {
+                cx.state.brake.noted(note);
+            }
+            ResultOf::Sent(RequestOf::Write(
+                write @ (Write::Mark(eviction, _) | Write::Delete(eviction)),
+            )) => {
+                if !write.is_mark() {
+                    cx.state.brake.sending(&eviction.pod, &eviction.uid);
+                }
                 cx.state.change_eviction(&eviction.pod, &eviction.uid, |entry| {
                     if !std::mem::replace(&mut entry.tries().announced, true) {
                         cx.out.record(Event::Announced(eviction.clone()));
                     }
                 });
             }
-            ResultOf::Outcome(write, outcome) => on_outcome(cx, write, outcome),
+            ResultOf::Outcome(write @ (Write::Mark(eviction, _) | Write::Delete(eviction)), outcome) => {
+                on_outcome(cx, write, eviction, outcome);
+            }
             ResultOf::Answer(Query::Node { name, .. }, reply) => on_node_read(cx, name, reply),
-            ResultOf::Sent(RequestOf::Query(_)) | ResultOf::Answer(Query::Pod(_), _) => {}
+            ResultOf::Answer(Query::Lease(_), reply) => {
+                cx.state.ahead = reply.ahead().map(clock_ahead).or(cx.state.ahead);
+            }
+            ResultOf::Outcome(Write::Note(..), Outcome::Failed(_))
+            | ResultOf::Sent(RequestOf::Query(_))
+            | ResultOf::Answer(Query::Pod(_), _) => {}
         }
     }
 
@@ -139,8 +171,8 @@ impl Controller for TaintEvictionController {
 
     fn is_failure(&self, ask: &RequestOf<Self>, failed: &CallFailed) -> bool {
         match ask {
-            // Without an answer the cache decides.
-            RequestOf::Query(_) => false,
+            // Without an answer the cache decides; the brake has no cache.
+            RequestOf::Query(query) => matches!(query, Query::Lease(_)) && !failed.is_gone(),
             // A condition that the API server refuses does not stop the delete (TE-9).
             RequestOf::Write(Write::Mark(..)) if failed.outcome() == Answered::Invalid => false,
             RequestOf::Write(_) => !failed.is_gone(),
@@ -241,9 +273,14 @@ impl TaintEvictionController {
         };
         match self.judge_fresh(cx, &pod, cache, ahead) {
             Verdict::Evict(pending) if pending.is_due(now.wall) => {
-                let eviction = pending.eviction(&pod);
                 // Our clock, set back to the API server's.
                 let servers_time = now.wall.checked_sub(ahead).unwrap_or(now.wall);
+                match self.admission(cx, &pod, &pending.taint, servers_time) {
+                    Admission::Unknown => return Action::Remember(StateChange::Due(pod)),
+                    Admission::Waits => return again(None),
+                    Admission::Admitted => {}
+                }
+                let eviction = pending.eviction(&pod);
                 Action::Write(vec![if entry.is_marked() {
                     Write::Delete(eviction)
                 } else {
@@ -285,7 +322,7 @@ fn taints_of(reply: &Reply<Answer>) -> Option<&[Taint]> {
     match &reply.value {
         Ok(Answer::Node(taints)) => Some(taints),
         Err(failed) if failed.is_gone() => Some(&[]),
-        Ok(Answer::Pod(_)) | Err(_) => None,
+        Ok(Answer::Pod(_) | Answer::Lease(..)) | Err(_) => None,
     }
 }
 
@@ -305,10 +342,19 @@ fn on_node_read(cx: &mut ContextMut<'_, TaintEvictionController>, name: &Arc<str
     }
 }
 
-fn on_outcome(cx: &mut ContextMut<'_, TaintEvictionController>, write: &Write, outcome: &Outcome) {
+fn on_outcome(
+    cx: &mut ContextMut<'_, TaintEvictionController>,
+    write: &Write,
+    eviction: &Eviction,
+    outcome: &Outcome,
+) {
     let (now, out) = (cx.now, &mut cx.out);
-    let eviction = write.eviction();
     let Eviction { pod, uid, .. } = eviction;
+    if let (Write::Delete(_), Outcome::Failed(failed)) = (write, outcome)
+        && !failed.fate_unknown()
+    {
+        cx.state.brake.refused(pod, uid);
+    }
     let mut change = |change: &mut dyn FnMut(&mut Entry)| cx.state.change_eviction(pod, uid, change);
     match outcome {
         Outcome::Accepted(_) | Outcome::Planned if write.is_mark() => {
@@ -333,7 +379,7 @@ fn on_outcome(cx: &mut ContextMut<'_, TaintEvictionController>, write: &Write, o
                 };
                 let namespace_terminates = answered == Answered::Forbidden(Denial::NamespaceTerminating);
                 if entry.failed(wait, now) == RETRIES + 1 && !namespace_terminates {
-                    out.record(Event::Overdue(write.clone(), failed.clone()));
+                    out.record(Event::Overdue(eviction.clone(), write.is_mark(), failed.clone()));
                 }
             }),
         },

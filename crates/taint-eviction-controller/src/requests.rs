@@ -5,26 +5,35 @@
 //! | TE-8 | `Query` | `tests/sync/requests.rs::the_pods_of_a_burst_share_one_read_of_their_node` |
 //! | TE-9 | `Write` | `tests/sync/requests.rs::an_eviction_is_one_read_of_the_node_a_condition_and_a_delete` |
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::api::Verb;
 use controller_core::cache::Versioned;
 use controller_core::controller::{self, Description, Object, QueryPolicy, Request, requests_to};
-use controller_core::meta::ObjectKey;
+use controller_core::meta::{ObjectKey, Uid};
 use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube_core::Request as Http;
 use kube_core::params::{DeleteParams, GetParams, Patch, PatchParams, Preconditions};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::decide::Eviction;
+use crate::brake::Note;
+use crate::decide::{Eviction, LeaseNotes};
 use crate::view::{NodeWire, PodView, PodWire, Taint};
 
 /// How long one read of a node serves its pods.
 pub const SERVES_FOR: Duration = Duration::from_secs(2);
 /// How long the API server may take to answer a query before the cache decides.
 pub const ANSWER_WITHIN: Duration = Duration::from_secs(1);
+const LEASES: &str = "leases.coordination.k8s.io";
+/// The annotations of the Lease: a person's, and the leader's two.
+pub const OFF_UNTIL: &str = "eviction-brake-off-until";
+pub const EVICTING_UNTIL: &str = "eviction-brake-evicting-until";
+pub const ENGAGED_SINCE: &str = "eviction-brake-engaged-since";
 /// Source: `taint_eviction.go`, `addConditionAndDeletePod`.
 const CONDITION_REASON: &str = "DeletionByTaintManager";
 const CONDITION_MESSAGE: &str = "Taint manager: deleting due to NoExecute taint";
@@ -40,6 +49,8 @@ pub enum Query {
     },
     /// A pod, for `explain`.
     Pod(ObjectKey),
+    /// What the Lease says of the brake.
+    Lease(ObjectKey),
 }
 
 /// The answer to a [`Query`].
@@ -49,21 +60,44 @@ pub enum Answer {
     Node(Vec<Taint>),
     /// The pod; `None` if it is bound to no node.
     Pod(Option<PodView>),
+    /// The uid of the Lease, and what its annotations say.
+    Lease(Uid, LeaseNotes),
 }
 
-/// One of the two writes that evict a pod.
+#[derive(Deserialize)]
+struct LeaseWire {
+    metadata: LeaseMetadata,
+}
+
+#[derive(Deserialize)]
+struct LeaseMetadata {
+    uid: String,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+/// A write: the two that evict a pod, and the brake's.
 #[derive(Clone, Debug)]
 pub enum Write {
     /// Writes the condition `DisruptionTarget`, true since this time.
     Mark(Eviction, Timestamp),
     /// Deletes this very pod, not a later one of the same name.
     Delete(Eviction),
+    /// Says on this Lease what the brake does.
+    Note(ObjectKey, Note),
 }
 
-/// Ignores when the condition turned true.
+/// Ignores when the condition turned true, and until when a leader may evict.
 impl PartialEq for Write {
     fn eq(&self, other: &Self) -> bool {
-        self.is_mark() == other.is_mark() && self.eviction() == other.eviction()
+        match (self, other) {
+            (Self::Mark(eviction, _), Self::Mark(other, _))
+            | (Self::Delete(eviction), Self::Delete(other)) => eviction == other,
+            (Self::Note(lease, note), Self::Note(other_lease, other)) => {
+                lease == other_lease && note.engaged_since == other.engaged_since
+            }
+            _ => false,
+        }
     }
 }
 
@@ -84,6 +118,10 @@ impl controller::Query for Query {
                 let http = pods_of(pod).get(&pod.name, &params);
                 Request::new(Verb::Get, "pods", pod, http).read_as::<PodWire>()
             }
+            Self::Lease(lease) => {
+                let http = leases_of(lease).get(&lease.name, &params);
+                Request::new(Verb::Get, LEASES, lease, http)
+            }
         }
     }
 
@@ -94,21 +132,32 @@ impl controller::Query for Query {
                 Answer::Node(kept.map(|node| node.view.taints).unwrap_or_default())
             }
             Self::Pod(_) => Answer::Pod(Versioned::read::<PodWire>(body)?.map(|pod| pod.view)),
+            Self::Lease(_) => {
+                let LeaseMetadata { uid, annotations } = serde_json::from_slice::<LeaseWire>(body)?.metadata;
+                Answer::Lease(uid.as_str().into(), notes_in(&annotations))
+            }
         })
     }
 
     fn policy(&self) -> QueryPolicy {
+        let shared_for = match self {
+            Self::Node { .. } | Self::Pod(_) => SERVES_FOR,
+            Self::Lease(_) => Duration::ZERO,
+        };
         QueryPolicy {
-            shared_for: SERVES_FOR,
+            shared_for,
             ..QueryPolicy::default()
         }
     }
 }
 
 impl Write {
-    pub const fn eviction(&self) -> &Eviction {
-        let (Self::Mark(eviction, _) | Self::Delete(eviction)) = self;
-        eviction
+    /// The eviction that the write is a part of, if any.
+    pub const fn eviction(&self) -> Option<&Eviction> {
+        match self {
+            Self::Mark(eviction, _) | Self::Delete(eviction) => Some(eviction),
+            Self::Note(..) => None,
+        }
     }
 
     /// True for the write of the condition.
@@ -121,15 +170,16 @@ impl controller::Write for Write {
     const PLANNED: &'static [&'static str] = &["evict"];
 
     fn request(&self) -> Request {
-        let pod = &self.eviction().pod;
         match self {
             Self::Mark(eviction, since) => {
+                let pod = &eviction.pod;
                 let patch = Patch::Strategic(condition(eviction, *since));
                 let http =
                     pods_of(pod).patch_subresource("status", &pod.name, &PatchParams::default(), &patch);
                 Request::new(Verb::Patch, "pods/status", pod, http)
             }
             Self::Delete(eviction) => {
+                let pod = &eviction.pod;
                 let params = DeleteParams {
                     preconditions: Some(Preconditions {
                         uid: Some(eviction.uid.to_string()),
@@ -139,26 +189,58 @@ impl controller::Write for Write {
                 };
                 Request::new(Verb::Delete, "pods", pod, pods_of(pod).delete(&pod.name, &params))
             }
+            Self::Note(lease, note) => {
+                let patch = Patch::Merge(annotations(note));
+                let http = leases_of(lease).patch(&lease.name, &PatchParams::default(), &patch);
+                Request::new(Verb::Patch, LEASES, lease, http)
+            }
         }
     }
 
     fn object(&self) -> Object {
-        Object::new("pods", &self.eviction().pod)
+        match self {
+            Self::Mark(Eviction { pod, .. }, _) | Self::Delete(Eviction { pod, .. }) => {
+                Object::new("pods", pod)
+            }
+            Self::Note(lease, _) => Object::new(LEASES, lease),
+        }
     }
 
     fn describe(&self) -> Description {
-        let because = why_evicted(self.eviction());
-        let (action, what) = match self {
-            Self::Mark(..) => ("mark", "condition DisruptionTarget written"),
-            Self::Delete(_) => ("evict", "pod deleted"),
+        let (action, what, eviction) = match self {
+            Self::Mark(eviction, _) => ("mark", "condition DisruptionTarget written", eviction),
+            Self::Delete(eviction) => ("evict", "pod deleted", eviction),
+            Self::Note(..) => return Description::new("note", "annotations of the brake written"),
         };
-        Description::new(action, format!("{what}: {because}"))
+        Description::new(action, format!("{what}: {}", why_evicted(eviction)))
     }
 
     /// A dry run counts an eviction once, by its delete.
     fn is_planned(&self) -> bool {
-        !self.is_mark()
+        matches!(self, Self::Delete(_))
     }
+}
+
+fn leases_of(lease: &ObjectKey) -> Http {
+    requests_to::<Lease>(lease.namespace.as_deref())
+}
+
+fn notes_in(annotations: &BTreeMap<String, String>) -> LeaseNotes {
+    // What is no time was not written by a leader.
+    let time = |key| annotations.get(key).and_then(|text| text.parse().ok());
+    LeaseNotes {
+        off_until: annotations.get(OFF_UNTIL).cloned(),
+        evicting_until: time(EVICTING_UNTIL),
+        engaged_since: time(ENGAGED_SINCE),
+    }
+}
+
+fn annotations(note: &Note) -> Value {
+    let text = |at: Option<Timestamp>| at.map(|at| at.to_string());
+    json!({ "metadata": { "annotations": {
+        EVICTING_UNTIL: text(note.evicting_until),
+        ENGAGED_SINCE: text(note.engaged_since),
+    } } })
 }
 
 fn pods_of(pod: &ObjectKey) -> Http {

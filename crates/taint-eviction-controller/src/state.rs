@@ -18,6 +18,7 @@ use controller_core::time::saturating_add;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::TaintEvictionController;
+use crate::brake::Brake;
 use crate::decide::{
     self, Judgement, KeepReason, PendingEviction, Rules, Sight, TaintMemory, Tolerated, Verdict,
 };
@@ -31,6 +32,8 @@ pub enum Key {
     Node(Arc<str>),
     /// Judge a pod.
     Pod(ObjectKey),
+    /// Decide for the brake.
+    Brake,
     /// Evict a pod when its time has come.
     Evict(ObjectKey),
 }
@@ -39,6 +42,7 @@ impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Node(name) => f.write_str(name),
+            Self::Brake => f.write_str("brake"),
             Self::Pod(key) | Self::Evict(key) => key.fmt(f),
         }
     }
@@ -64,6 +68,7 @@ pub struct State {
     pub(crate) skew_named: LogThrottle<()>,
     /// The first pod with `Lt` or `Gt` although the gate is off.
     compares: Compares,
+    pub(crate) brake: Brake,
 }
 
 /// Whether a toleration with `Lt` or `Gt` was seen that our gate does not expect.
@@ -125,7 +130,7 @@ impl Watches<PodView> for TaintEvictionController {
         let (Change::Added(pod) | Change::Updated { new: pod, .. } | Change::Deleted(pod)) = change;
         match route::effect_of(&change) {
             Route::Nothing => {}
-            Route::Forget => cx.state.forget(&pod.key, &mut cx.out),
+            Route::Forget => cx.state.forget(&pod.key, cx.now, &mut cx.out),
             Route::Judge => {
                 cx.state.note_first_sight(pod, cx.now.wall);
                 cx.state.note_comparison(pod, &self.rules);
@@ -145,12 +150,13 @@ impl State {
         &mut self,
         event: LoopEvent<'_, TaintEvictionController>,
         rules: &Rules,
-        now: Timestamp,
+        now: Now,
         out: &mut Output<TaintEvictionController>,
     ) {
         match event {
             LoopEvent::Leading(leading) => {
                 self.leading = leading;
+                self.brake.turn(leading, now);
                 self.doubt_done(out);
             }
             LoopEvent::Resync => return self.doubt_done(out),
@@ -160,9 +166,9 @@ impl State {
         self.tell_comparison(out);
         let saw = self.sight.sees();
         self.sight = if self.leading && self.watching {
-            self.sight.regained(now)
+            self.sight.regained(now.wall)
         } else {
-            self.sight.lost(now, rules)
+            self.sight.lost(now.wall, rules)
         };
         if self.sight.sees() && !saw {
             for node in self.taints.tainted() {
@@ -177,6 +183,7 @@ impl State {
             + self.node_changes.len()
             + self.first_sights.len()
             + self.evictions.len()
+            + self.brake.held()
     }
 
     fn note_first_sight(&mut self, pod: &PodView, now: Timestamp) {
@@ -268,11 +275,13 @@ impl State {
         &mut self,
         pod: &Arc<PodView>,
         judgement: Judgement,
+        now: Now,
         out: &mut Output<TaintEvictionController>,
     ) {
         let remembered = judgement.remembered.into();
         match judgement.verdict {
             Verdict::Keep(because) => {
+                self.brake.left(&pod.key, now.uptime);
                 let was = self.evictions.remove(&pod.key);
                 out.requeue(Key::Evict(pod.key.clone()), Requeue::Cancel);
                 // An entry of another pod with this name does not count for this one (TE-6).
@@ -285,6 +294,12 @@ impl State {
             Verdict::Evict(pending) => {
                 let known = self.evictions.remove(&pod.key);
                 let known = known.filter(|entry| entry.uid == pod.uid);
+                if !known
+                    .as_ref()
+                    .is_some_and(|known| known.pending.is_for_the_same(&pending))
+                {
+                    self.brake.left(&pod.key, now.uptime);
+                }
                 let new = || Entry {
                     uid: pod.uid.clone(),
                     remembered: Box::default(),
@@ -300,17 +315,25 @@ impl State {
     }
 
     /// Drops all entries about a pod that is gone or on its way.
-    fn forget(&mut self, pod: &ObjectKey, out: &mut Output<TaintEvictionController>) {
+    fn forget(&mut self, pod: &ObjectKey, now: Now, out: &mut Output<TaintEvictionController>) {
         self.first_sights.remove(pod);
+        self.brake.left(pod, now.uptime);
         if self.evictions.remove(pod).is_some() {
             out.requeue(Key::Evict(pod.clone()), Requeue::Cancel);
         }
     }
 
-    /// The number of pods that wait for their eviction or are next, and of evictions that keep failing; both 0 while
-    /// this process does not lead.
-    pub fn counts(&self) -> [i64; 2] {
-        let mut counts = [0; 2];
+    /// The eviction of this pod is next, now that the brake lets it go.
+    pub(crate) fn wake(&self, pod: &ObjectKey, out: &mut Output<TaintEvictionController>) {
+        if let Some(entry) = self.evictions.get(pod) {
+            out.requeue(Key::Evict(pod.clone()), entry.requeue(&entry.pending));
+        }
+    }
+
+    /// The number of pods that wait for their eviction or are next, and of evictions that keep failing, and 1 while the
+    /// brake holds evictions back; all 0 while this process does not lead.
+    pub fn counts(&self) -> [i64; 3] {
+        let mut counts = [0, 0, self.brake.engaged.is_some().into()];
         for entry in self
             .evictions
             .values()

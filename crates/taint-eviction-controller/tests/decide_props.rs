@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::controller::Output;
+use controller_core::controller::{Now, Output};
 use controller_core::meta::{ObjectKey, Uid};
 use controller_core::time::saturating_add;
 use jiff::{SignedDuration, Timestamp};
@@ -282,7 +282,11 @@ proptest! {
             let remembered = state.remembered(pod);
             let judgement = judge(pod, bound(pod, now.ours), &world.state.of("n"), remembered, &now, &RULES);
             let mut out = Output::default();
-            state.judged(&Arc::new(pod.clone()), judgement, &mut out);
+            let now = Now {
+                wall: now.ours,
+                uptime: Duration::ZERO,
+            };
+            state.judged(&Arc::new(pod.clone()), judgement, now, &mut out);
             out.into_events()
         };
         for (wait, change) in history {

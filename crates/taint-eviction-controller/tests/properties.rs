@@ -13,7 +13,9 @@ use jiff::Timestamp;
 use prometheus::Registry;
 use proptest::prelude::*;
 use serde_json::json;
+use taint_eviction_controller::brake::Note;
 use taint_eviction_controller::config::Config;
+use taint_eviction_controller::decide::LeaseNotes;
 use taint_eviction_controller::requests::{Answer, Query, Write};
 use taint_eviction_controller::state::{Key, State};
 use taint_eviction_controller::view::{NodeView, NodeWire, Operator, PodView, PodWire, Taint, Toleration};
@@ -35,6 +37,9 @@ struct Cluster {
     taints: BTreeMap<usize, Vec<Taint>>,
     uids: u64,
     bug: Option<Bug>,
+    config: Config,
+    /// What the Lease says of the brake.
+    notes: Note,
 }
 
 /// What an API server, or a watch, must not do.
@@ -130,6 +135,8 @@ impl Cluster {
             taints: BTreeMap::new(),
             uids: 0,
             bug: None,
+            config: Config::default(),
+            notes: Note::default(),
         }
     }
 
@@ -150,14 +157,20 @@ impl Cluster {
     }
 
     fn write(&mut self, write: &Write) -> Option<Accepted> {
-        let eviction = write.eviction();
+        let eviction = match write {
+            Write::Mark(eviction, _) | Write::Delete(eviction) => eviction,
+            Write::Note(_, note) => {
+                self.notes = note.clone();
+                return Some(sim::accepted(Uid::from("lease"), 0));
+            }
+        };
         let held = self.pods.objects().get(&eviction.pod)?.clone();
         if held.uid != eviction.uid {
             return None;
         }
         match write {
             // The condition is in no view.
-            Write::Mark(..) => self.pods.edit(&eviction.pod, |_| {}),
+            Write::Mark(..) | Write::Note(..) => self.pods.edit(&eviction.pod, |_| {}),
             Write::Delete(_) if matches!(self.bug, Some(Bug::DeletesNothing)) => {
                 Some(sim::accepted(held.uid, held.version))
             }
@@ -183,7 +196,7 @@ impl Model for Cluster {
     type Act = Act;
 
     fn controller(&self) -> TaintEvictionController {
-        TaintEvictionController::new(&Config::default(), &Registry::new()).unwrap()
+        TaintEvictionController::new(&self.config, &Registry::new()).unwrap()
     }
 
     fn act(&mut self, action: &Act, now: Now) {
@@ -252,6 +265,14 @@ impl Model for Cluster {
                     .unwrap_or_default();
                 Completed::Read(Ok(Answer::Node(taints)), Some(now.wall))
             }
+            RequestOf::Query(Query::Lease(_)) => {
+                let notes = LeaseNotes {
+                    off_until: None,
+                    evicting_until: self.notes.evicting_until,
+                    engaged_since: self.notes.engaged_since,
+                };
+                Completed::Read(Ok(Answer::Lease(Uid::from("lease"), notes)), Some(now.wall))
+            }
             RequestOf::Query(Query::Pod(_)) => unreachable!("only explain reads pods"),
             RequestOf::Write(write) => Completed::Wrote(self.write(write).ok_or_else(sim::gone)),
         }
@@ -264,7 +285,7 @@ impl Model for Cluster {
     fn keys(&self) -> Vec<Key> {
         let pods = (0..PODS).flat_map(|number| [Key::Pod(pod(number)), Key::Evict(pod(number))]);
         let nodes = (0..NODES).map(|number| Key::Node(node(number)));
-        nodes.chain(pods).collect()
+        nodes.chain(pods).chain([Key::Brake]).collect()
     }
 
     /// A pod is judged with its node, too, and its judgement schedules its eviction.
@@ -273,7 +294,8 @@ impl Model for Cluster {
         match key {
             Key::Node(_) => (0..PODS).map(|number| Key::Pod(pod(number))).collect(),
             Key::Pod(_) => nodes.collect(),
-            Key::Evict(pod) => nodes.chain([Key::Pod(pod.clone())]).collect(),
+            Key::Brake => (0..PODS).map(|number| Key::Evict(pod(number))).collect(),
+            Key::Evict(pod) => nodes.chain([Key::Pod(pod.clone()), Key::Brake]).collect(),
         }
     }
 

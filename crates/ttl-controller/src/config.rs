@@ -32,4 +32,8 @@ impl ControllerConfig for Config {
     fn common(&self) -> &CommonConfig {
         &self.common
     }
+
+    fn common_mut(&mut self) -> &mut CommonConfig {
+        &mut self.common
+    }
 }

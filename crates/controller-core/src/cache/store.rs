@@ -71,6 +71,11 @@ impl<V: View> Store<V> {
         }
     }
 
+    /// The number of index values that have objects.
+    pub fn index_len(&self) -> usize {
+        self.index.len()
+    }
+
     /// Every object, in any order.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<V>> {
         self.objects.keys().map(|held| &held.0)

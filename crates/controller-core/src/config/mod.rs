@@ -22,6 +22,10 @@
 //!     fn common(&self) -> &CommonConfig {
 //!         &self.common
 //!     }
+//!
+//!     fn common_mut(&mut self) -> &mut CommonConfig {
+//!         &mut self.common
+//!     }
 //! }
 //! ```
 

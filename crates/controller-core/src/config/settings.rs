@@ -9,7 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use super::duration::GoDuration;
 use super::log_filter::{BadLogFilter, log_filter};
-use crate::meta::is_dns_subdomain;
+use crate::meta::{ObjectKey, is_dns_subdomain};
+
+/// Default namespace of the Lease, as in kube-controller-manager.
+const DEFAULT_NAMESPACE: &str = "kube-system";
 
 /// All settings of one controller.
 ///
@@ -19,6 +22,9 @@ use crate::meta::is_dns_subdomain;
 pub trait ControllerConfig: Serialize + DeserializeOwned + JsonSchema + Default {
     /// The settings that all controllers share.
     fn common(&self) -> &CommonConfig;
+
+    /// The same, for defaults that only the process knows.
+    fn common_mut(&mut self) -> &mut CommonConfig;
 
     /// True if the process must write nothing, not even its Lease.
     fn is_dry_run(&self) -> bool {
@@ -229,9 +235,20 @@ impl ControllerConfig for CommonConfig {
     fn common(&self) -> &Self {
         self
     }
+
+    fn common_mut(&mut self) -> &mut Self {
+        self
+    }
 }
 
 impl CommonConfig {
+    /// Namespace and name of the Lease of `controller`.
+    pub fn lease(&self, controller: &str) -> ObjectKey {
+        let namespace = self.leader_elect_resource_namespace.as_deref();
+        let name = self.leader_elect_resource_name.as_deref();
+        ObjectKey::namespaced(namespace.unwrap_or(DEFAULT_NAMESPACE), name.unwrap_or(controller))
+    }
+
     /// Errors other than wrong types; empty for a valid config.
     pub fn validate(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();

@@ -6,8 +6,6 @@ use rand::RngExt;
 
 /// File in which a pod finds its namespace.
 const POD_NAMESPACE: &str = "/var/run/secrets/kubernetes.io/serviceaccount/namespace";
-/// Default namespace of the Lease, as in kube-controller-manager.
-const DEFAULT_NAMESPACE: &str = "kube-system";
 
 /// The host's name; in a pod, the pod's name.
 pub(super) fn host_name() -> String {
@@ -27,18 +25,16 @@ pub(super) fn lease_identity(configured: Option<&str>, host_name: &str) -> Strin
     )
 }
 
-/// `configured`, else the pod's namespace, else `kube-system`.
-pub(super) fn lease_namespace(configured: Option<&str>) -> String {
+/// `configured`, else the pod's namespace, if it has one.
+pub(super) fn lease_namespace(configured: Option<String>) -> Option<String> {
     namespace(configured, Path::new(POD_NAMESPACE))
 }
 
-fn namespace(configured: Option<&str>, pod_namespace: &Path) -> String {
+fn namespace(configured: Option<String>, pod_namespace: &Path) -> Option<String> {
     configured
-        .map(str::to_owned)
         .or_else(|| std::fs::read_to_string(pod_namespace).ok())
         .map(|name| name.trim().to_owned())
         .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned())
 }
 
 #[cfg(test)]
@@ -46,13 +42,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_flag_beats_the_pod_and_the_pod_beats_the_default() {
+    fn the_flag_beats_the_pod() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("namespace");
-        assert_eq!(namespace(None, &file), "kube-system");
+        assert_eq!(namespace(None, &file), None);
         std::fs::write(&file, "controllers\n").unwrap();
-        assert_eq!(namespace(None, &file), "controllers");
-        assert_eq!(namespace(Some("mine"), &file), "mine");
+        assert_eq!(namespace(None, &file).as_deref(), Some("controllers"));
+        assert_eq!(namespace(Some("mine".to_owned()), &file).as_deref(), Some("mine"));
     }
 
     #[test]

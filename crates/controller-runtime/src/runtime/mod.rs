@@ -69,7 +69,11 @@ fn run<A: App>(
             return Ok(ExitCode::from(usage.exit_code));
         }
     };
-    let Invocation { command, config, .. } = invocation;
+    let Invocation {
+        command, mut config, ..
+    } = invocation;
+    let namespace = &mut config.common_mut().leader_elect_resource_namespace;
+    *namespace = identity::lease_namespace(namespace.take());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .enable_all()

@@ -8,13 +8,14 @@ use clap::ArgMatches;
 use controller_core::about::About;
 use controller_core::app::{App, Failure, Printed};
 use controller_core::config::{CommonConfig, ControllerConfig, MetricsAuthorization};
+use controller_core::meta::ObjectKey;
 use controller_core::version::SUPPORTED_KUBERNETES;
 use futures::FutureExt;
 use tokio::runtime::Handle;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinSet;
 
-use super::identity::{host_name, lease_identity, lease_namespace};
+use super::identity::{host_name, lease_identity};
 use super::{DRAIN_TIMEOUT, Services, explain, preflight, report};
 use crate::admin::Authorizer;
 use crate::api::client::{ConnectOptions, Connection, connect};
@@ -126,7 +127,7 @@ pub(super) async fn serve<A: App>(
     };
     services.serve(&common, &clock, state).await?;
     let host = host_name();
-    let election = common.leader_elect.then(|| election(about, &common, &host));
+    let election = (common.leader_elect).then(|| election(&common.lease(about.name), &common, &host));
     let reporter = Reporter {
         controller: about.name.to_owned(),
         instance: host,
@@ -203,10 +204,10 @@ async fn supervise(
     result
 }
 
-fn election(about: About, common: &CommonConfig, host: &str) -> ElectionConfig {
+fn election(lease: &ObjectKey, common: &CommonConfig, host: &str) -> ElectionConfig {
     ElectionConfig {
-        namespace: lease_namespace(common.leader_elect_resource_namespace.as_deref()),
-        name: (common.leader_elect_resource_name.clone()).unwrap_or_else(|| about.name.to_owned()),
+        namespace: lease.namespace.as_deref().unwrap_or_default().to_owned(),
+        name: lease.name.to_string(),
         identity: lease_identity(common.leader_elect_identity.as_deref(), host),
         lease_duration: common.leader_elect_lease_duration.get(),
         renew_deadline: common.leader_elect_renew_deadline.get(),

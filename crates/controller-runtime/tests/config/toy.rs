@@ -42,6 +42,10 @@ impl ControllerConfig for ToyConfig {
         &self.common
     }
 
+    fn common_mut(&mut self) -> &mut CommonConfig {
+        &mut self.common
+    }
+
     fn validate(&self) -> Vec<FieldError> {
         let unlucky = FieldError::new("shelfSize", "invalid value 13: brings bad luck");
         (self.shelf_size == 13).then_some(unlucky).into_iter().collect()

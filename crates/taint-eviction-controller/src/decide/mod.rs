@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | TE-10 | `retry_wait` | `tests/decide_table.rs::failures_are_retried_fast_then_ever_more_slowly` |
 
+mod brake;
 mod deadlines;
 mod moment;
 mod taints;
@@ -11,6 +12,10 @@ mod tolerations;
 
 use std::time::Duration;
 
+pub use self::brake::{
+    Because, BrakeRules, Counts, Decision, LONGEST_OFF, LeaseNotes, Limit, Situation, TaintSelector,
+    off_until,
+};
 pub use self::deadlines::{
     Eviction, Judgement, JudgementTime, KeepReason, PendingEviction, Rules, Sight, Tolerated, Verdict,
     clock_ahead, first_sight_counts, judge,

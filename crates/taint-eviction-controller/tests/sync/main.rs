@@ -7,6 +7,7 @@
 //! | `saved` | a taint that goes in time saves the pod |
 //! | `refused` | deletes that fail |
 //! | `outage` | an API server that is away |
+//! | `brake` | what is due beyond the limits of the brake waits |
 //! | `clocks` | a clock that is wrong |
 //! | `replaced` | pods of the same name |
 //! | `order` | who goes first |
@@ -16,6 +17,7 @@
 //! | `numbers` | the metrics |
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod brake;
 mod clocks;
 mod evictions;
 mod histories;

@@ -20,7 +20,6 @@ pub use self::distributions::{DISTRIBUTIONS, Distribution, Sign};
 pub use self::facts::{Controllers, Facts, Lease, Manager, Node, Read, Trace, Version};
 pub use self::permissions::{Permission, Rule};
 pub use self::report::{Check, CheckState, Finding, Level, PreflightReport};
-use super::identity::lease_namespace;
 use crate::api::Http;
 use crate::args::Subcommand;
 use crate::clock::Clock;
@@ -78,9 +77,10 @@ pub async fn preflight<A: App>(
 ) -> Result<PreflightReport, Failure> {
     let common = config.common();
     let gates = preflight.rules_of_gates.as_ref();
+    let lease = common.lease(A::ABOUT.name);
     let lease = read::LeaseName {
-        namespace: lease_namespace(common.leader_elect_resource_namespace.as_deref()),
-        name: (common.leader_elect_resource_name.clone()).unwrap_or_else(|| A::ABOUT.name.to_owned()),
+        namespace: lease.namespace.as_deref().unwrap_or_default().to_owned(),
+        name: lease.name.to_string(),
     };
     let mut permissions = permissions::of_rules(preflight.rules)?;
     if let Some(gates) = gates {

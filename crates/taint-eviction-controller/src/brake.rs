@@ -1,0 +1,277 @@
+//! What the brake remembers: the pods that wait for it, and those that have gone within the window.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::controller::Now;
+use controller_core::meta::{ObjectKey, Uid};
+use controller_core::metrics::Samples;
+use controller_core::time::saturating_add;
+use jiff::Timestamp;
+
+use crate::decide::{Because, Counts};
+use crate::view::PodView;
+
+/// How long after a pod is due the brake decides on it: what makes many pods due does so within this time.
+pub const DECIDES_AFTER: Duration = Duration::from_secs(2);
+/// How often the brake looks again while it holds pods back.
+pub const LOOKS_AGAIN: Duration = Duration::from_secs(5);
+/// For how long ahead a leader says on the Lease that it may evict.
+pub const SAYS_AHEAD: Duration = Duration::from_secs(90);
+/// The last deletes are sent this long before that time: by then their effects have come.
+pub const LAST_DELETE: Duration = Duration::from_secs(30);
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Brake {
+    waiting: BTreeMap<ObjectKey, Waiting>,
+    /// When pods went within the window, by uptime, oldest first, and from which nodes.
+    evicted: VecDeque<(Duration, Arc<str>)>,
+    /// How many of `waiting` and `evicted` each node has.
+    nodes: BTreeMap<Arc<str>, usize>,
+    pub(crate) engaged: Option<Engaged>,
+    /// The held pods were released, and the demand has exceeded the limits since then.
+    pub(crate) released: bool,
+    /// What this term has written on the Lease.
+    pub(crate) noted: Note,
+    /// The times that this process has written, or may have.
+    ours: BTreeSet<Timestamp>,
+    /// Since when this process leads, by its wall clock.
+    pub(crate) leading_since: Option<Timestamp>,
+    /// The limits at the last decision.
+    pub(crate) limits: Option<Counts>,
+    /// The annotation that was refused and told.
+    pub(crate) refused: Option<String>,
+    /// Told: until then nobody knows what another leader has evicted.
+    pub(crate) waits_until: Option<Timestamp>,
+}
+
+/// Pods are held back.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Engaged {
+    pub(crate) since: Now,
+    /// The nodes that have an event about it.
+    told: BTreeSet<Arc<str>>,
+}
+
+/// What a leader says of its brake, as annotations of the Lease. By the API server's clock.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Note {
+    /// Until when it may evict.
+    pub evicting_until: Option<Timestamp>,
+    /// Since when it holds pods back.
+    pub engaged_since: Option<Timestamp>,
+}
+
+/// A pod that is due.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Waiting {
+    uid: Uid,
+    node: Arc<str>,
+    is_admitted: bool,
+    /// Deletes that the API server has, or may have, carried out.
+    deletes: u32,
+}
+
+/// What the brake says of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// The brake does not know the pod yet, or what it said no longer counts.
+    Unknown,
+    /// It waits for the brake's next decision.
+    Waits,
+    /// It may go.
+    Admitted,
+}
+
+impl Brake {
+    /// What is known of this pod at `now`, by the API server's clock.
+    pub(crate) fn admission(&self, pod: &PodView, has_lease: bool, now: Timestamp) -> Admission {
+        let may_evict = !has_lease || self.noted.allows_delete(now);
+        match self.waiting.get(&pod.key).filter(|known| known.uid == pod.uid) {
+            Some(known) if !known.is_admitted => Admission::Waits,
+            Some(_) if may_evict => Admission::Admitted,
+            _ => Admission::Unknown,
+        }
+    }
+
+    /// The pod is due.
+    pub(crate) fn due(&mut self, pod: &PodView, now: Duration) {
+        let known = self.waiting.get_mut(&pod.key);
+        if let Some(known) = known.filter(|known| known.uid == pod.uid) {
+            known.is_admitted = false;
+            return;
+        }
+        self.left(&pod.key, now);
+        *self.nodes.entry(Arc::clone(&pod.node)).or_default() += 1;
+        let waiting = Waiting {
+            uid: pod.uid.clone(),
+            node: Arc::clone(&pod.node),
+            is_admitted: false,
+            deletes: 0,
+        };
+        self.waiting.insert(pod.key.clone(), waiting);
+    }
+
+    /// A delete of this pod is being sent.
+    pub(crate) fn sending(&mut self, pod: &ObjectKey, uid: &Uid) {
+        if let Some(known) = self.waiting.get_mut(pod).filter(|known| known.uid == *uid) {
+            known.deletes = known.deletes.saturating_add(1);
+        }
+    }
+
+    /// The API server has refused a delete of this pod.
+    pub(crate) fn refused(&mut self, pod: &ObjectKey, uid: &Uid) {
+        if let Some(known) = self.waiting.get_mut(pod).filter(|known| known.uid == *uid) {
+            known.deletes = known.deletes.saturating_sub(1);
+        }
+    }
+
+    /// The pod is gone, or stays: it counts on only if we may have deleted it.
+    pub(crate) fn left(&mut self, pod: &ObjectKey, now: Duration) {
+        if let Some(known) = self.waiting.remove(pod) {
+            if known.deletes > 0 {
+                self.evicted.push_back((now, known.node));
+            } else {
+                self.leave_node(&known.node);
+            }
+        }
+    }
+
+    /// Forgets the pods that went longer than `window` ago.
+    pub(crate) fn expire(&mut self, window: Duration, now: Duration) {
+        while let Some((_, node)) = self.evicted.pop_front_if(|(at, _)| *at + window <= now) {
+            self.leave_node(&node);
+        }
+    }
+
+    /// How long until a pod that has gone counts no more.
+    pub(crate) fn expires_in(&self, window: Duration, now: Duration) -> Option<Duration> {
+        let (at, _) = self.evicted.front()?;
+        Some((*at + window).saturating_sub(now))
+    }
+
+    fn leave_node(&mut self, node: &Arc<str>) {
+        if let Some(pods) = self.nodes.get_mut(node) {
+            *pods -= 1;
+            if *pods == 0 {
+                self.nodes.remove(node);
+            }
+        }
+    }
+
+    /// Pods that are due, may go now, or have gone within the window.
+    pub fn demand(&self) -> Counts {
+        Counts {
+            pods: self.waiting.len() + self.evicted.len(),
+            nodes: self.nodes.len(),
+        }
+    }
+
+    /// True if pods wait for a decision.
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.waiting.values().any(|pod| !pod.is_admitted)
+    }
+
+    /// Whatever waits may go; returns those pods.
+    pub(crate) fn admit(&mut self, because: Because) -> Vec<ObjectKey> {
+        self.released = because == Because::HeldLongEnough;
+        self.engaged = None;
+        let held = self.waiting.iter_mut().filter(|(_, pod)| !pod.is_admitted);
+        held.map(|(key, pod)| {
+            pod.is_admitted = true;
+            key.clone()
+        })
+        .collect()
+    }
+
+    /// Holds back whatever waits; returns the nodes whose pods are held back and that have no event about it.
+    pub(crate) fn engage(&mut self, now: Now) -> Vec<Arc<str>> {
+        let told = BTreeSet::new();
+        let engaged = self.engaged.get_or_insert(Engaged { since: now, told });
+        let held = self.waiting.values().filter(|pod| !pod.is_admitted);
+        let nodes = held.map(|pod| &pod.node);
+        nodes
+            .filter(|node| engaged.told.insert(Arc::clone(node)))
+            .cloned()
+            .collect()
+    }
+
+    /// True if [`engage`](Self::engage) would change something.
+    pub(crate) fn is_news(&self) -> bool {
+        let Some(engaged) = &self.engaged else { return true };
+        let mut held = self.waiting.values().filter(|pod| !pod.is_admitted);
+        held.any(|pod| !engaged.told.contains(&pod.node))
+    }
+
+    /// A term has begun or ended.
+    pub(crate) fn turn(&mut self, leading: bool, now: Now) {
+        let pods: Vec<_> = self.waiting.keys().cloned().collect();
+        for pod in &pods {
+            self.left(pod, now.uptime);
+        }
+        self.engaged = None;
+        self.released = false;
+        self.noted = Note::default();
+        self.leading_since = leading.then_some(now.wall);
+    }
+
+    /// A note is being written.
+    pub(crate) fn noting(&mut self, note: &Note) {
+        self.ours.extend(note.evicting_until);
+    }
+
+    /// The Lease has this note.
+    pub(crate) fn noted(&mut self, note: &Note) {
+        // The Lease was read before this write.
+        let read = std::mem::replace(&mut self.noted, note.clone());
+        let both = [read.evicting_until, note.evicting_until];
+        self.ours.retain(|until| both.contains(&Some(*until)));
+    }
+
+    /// True if this process wrote that time.
+    pub(crate) fn is_ours(&self, until: Timestamp) -> bool {
+        self.ours.contains(&until)
+    }
+
+    /// For the metrics: the demand and the limits, of pods and of nodes; nothing without a brake.
+    pub(crate) fn samples(&self) -> Vec<Samples> {
+        let Some(limits) = self.limits else {
+            return vec![vec![]; 2];
+        };
+        let samples = |counts: Counts| {
+            let kinds = [("pods", counts.pods), ("nodes", counts.nodes)];
+            let limited = kinds.into_iter().zip([limits.pods, limits.nodes]);
+            let limited = limited.filter(|(_, limit)| *limit != usize::MAX);
+            let sample = |((kind, count), _)| {
+                (
+                    vec![Cow::Borrowed(kind)],
+                    i64::try_from(count).unwrap_or(i64::MAX),
+                )
+            };
+            limited.map(sample).collect()
+        };
+        vec![samples(self.demand()), samples(limits)]
+    }
+
+    /// The number of entries about objects.
+    pub(crate) fn held(&self) -> usize {
+        self.waiting.len() + self.evicted.len()
+    }
+}
+
+impl Note {
+    /// The note of a leader that lets pods go at `now`; this one, as long as there is time left.
+    pub(crate) fn renewed(&self, now: Timestamp) -> Option<Timestamp> {
+        let soon = saturating_add(now, SAYS_AHEAD / 2);
+        self.evicting_until
+            .filter(|until| soon < *until)
+            .or(Some(saturating_add(now, SAYS_AHEAD)))
+    }
+
+    fn allows_delete(&self, now: Timestamp) -> bool {
+        self.evicting_until
+            .is_some_and(|until| saturating_add(now, LAST_DELETE) < until)
+    }
+}
