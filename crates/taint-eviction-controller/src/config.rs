@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::NAME;
-use crate::decide::{BrakeRules, Limit, Rules, TaintSelector};
+use crate::decide::{BrakeRules, Limit, Rules, TaintSelector, ThroughBudgets};
 
 /// The one feature gate. Source: `pkg/features/kube_features.go`.
 const COMPARISON_OPERATORS: &str = "TaintTolerationComparisonOperators";
@@ -37,6 +37,14 @@ pub struct Config {
     /// first one is logged as a warning.
     #[schemars(extend("format" = "name=bool"))]
     pub feature_gates: Option<String>,
+    /// A toleration that is added or lengthened after the taint counts, by a webhook for example. Off: the first one that
+    /// ends does.
+    pub toleration_extensions: bool,
+    /// Taints, as key or key=value, whose pods go by the Eviction API while a PodDisruptionBudget refuses, separated by
+    /// commas. After a colon the longest wait after the deadline, such as 1h: then the pod is deleted. Without it, or
+    /// with `forever`, the pod waits as long as the budget refuses.
+    #[schemars(extend("format" = "key[=value][:max-wait],…"))]
+    pub evict_through_budgets: Option<String>,
     /// Brake: evict nothing while more pods than this, or this percentage of all bound pods, are due or were evicted
     /// within the window. Unset: no limit.
     #[schemars(extend("format" = "N|P%"))]
@@ -63,6 +71,8 @@ impl Default for Config {
             eviction_qps: 0.0,
             catch_up_grace: GoDuration::from_secs(30),
             feature_gates: None,
+            toleration_extensions: false,
+            evict_through_budgets: None,
             eviction_brake_pods: None,
             eviction_brake_nodes: None,
             eviction_brake_window: GoDuration::from_secs(600),
@@ -89,6 +99,7 @@ impl ControllerConfig for Config {
         }
         errors.extend(self.brake_limits().err());
         errors.extend(self.exempt_taints().err());
+        errors.extend(self.through_budgets().err());
         if self.eviction_brake_window.get().is_zero() {
             errors.push(FieldError::new("evictionBrakeWindow", "must be more than 0s"));
         }
@@ -108,6 +119,7 @@ impl Config {
         Rules {
             comparison_operators: self.comparison_operators().unwrap_or(false),
             catch_up_grace: self.catch_up_grace.get(),
+            toleration_extensions: self.toleration_extensions,
         }
     }
 
@@ -137,13 +149,15 @@ impl Config {
     }
 
     fn exempt_taints(&self) -> Result<Vec<TaintSelector>, FieldError> {
-        let all = self
-            .eviction_brake_exempt_taints
-            .iter()
-            .flat_map(|all| all.split(','));
-        let all = all.map(str::trim).filter(|text| !text.is_empty());
-        all.map(|text| parsed("evictionBrakeExemptTaints", text))
-            .collect()
+        listed(
+            "evictionBrakeExemptTaints",
+            self.eviction_brake_exempt_taints.as_deref(),
+        )
+    }
+
+    /// The taints whose pods wait for their budgets.
+    pub fn through_budgets(&self) -> Result<Vec<ThroughBudgets>, FieldError> {
+        listed("evictThroughBudgets", self.evict_through_budgets.as_deref())
     }
 
     /// Whether the gate is on; the last mention counts. An error says what is wrong with the gates.
@@ -163,6 +177,15 @@ impl Config {
         }
         Ok(on)
     }
+}
+
+fn listed<T: FromStr<Err = &'static str>>(
+    field: &'static str,
+    list: Option<&str>,
+) -> Result<Vec<T>, FieldError> {
+    let all = list.into_iter().flat_map(|list| list.split(','));
+    let all = all.map(str::trim).filter(|text| !text.is_empty());
+    all.map(|text| parsed(field, text)).collect()
 }
 
 fn parsed<T: FromStr<Err = &'static str>>(field: &'static str, text: &str) -> Result<T, FieldError> {

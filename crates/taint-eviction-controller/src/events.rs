@@ -33,6 +33,8 @@ pub enum Event {
     Deleted(Duration),
     /// A pod cannot be evicted for now, because its condition (`true`) or its delete failed (TE-10); once per pod.
     Overdue(Eviction, bool, CallFailed),
+    /// A budget refuses this eviction, which waits until this time; once per pod.
+    Refused(Eviction, Timestamp, CallFailed),
     /// The API server refuses the condition of this pod (TE-9).
     ConditionRefused(ObjectKey, CallFailed),
     /// This node could not be read: the cache decides (TE-8).
@@ -97,6 +99,16 @@ impl Event {
                 let note = format!("cannot be evicted, will be retried: {what}: {failed}");
                 let pod = reference_to(&pod, &uid);
                 recorder.publish(Published::warning(pod, "FailedEviction", ACTION, note));
+            }
+            Self::Refused(Eviction { pod, uid, .. }, until, failed) => {
+                let until = if until == Timestamp::MAX {
+                    "as long as it does".to_owned()
+                } else {
+                    format!("until {until:.0} at most, then it is deleted")
+                };
+                let note = format!("waits for a budget that refuses its eviction, {until}: {failed}");
+                let pod = reference_to(&pod, &uid);
+                recorder.publish(Published::normal(pod, "EvictionWaits", ACTION, note));
             }
             Self::ConditionRefused(pod, failed) => {
                 tracing::warn!(%pod, "condition refused, the pod is deleted without it: {failed}");

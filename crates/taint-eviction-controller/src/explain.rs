@@ -172,6 +172,7 @@ mod tests {
     const RULES: Rules = Rules {
         comparison_operators: false,
         catch_up_grace: Duration::from_secs(30),
+        toleration_extensions: false,
     };
 
     fn at(time: &str) -> Timestamp {

@@ -11,6 +11,7 @@ pub mod reconcile_brake;
 pub mod requests;
 pub mod route;
 pub mod state;
+pub mod through;
 pub mod view;
 
 use std::time::Duration;
@@ -23,7 +24,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use prometheus::Registry;
 
 use crate::config::Config;
-use crate::decide::{BrakeRules, Rules};
+use crate::decide::{BrakeRules, Rules, ThroughBudgets};
 use crate::metrics::Evictions;
 use crate::view::{NodeView, NodeWire, PodView, PodWire};
 
@@ -36,6 +37,7 @@ pub struct TaintEvictionController {
     rules: Rules,
     /// `None`: no brake.
     brake: Option<BrakeRules>,
+    through_budgets: Vec<ThroughBudgets>,
     max_concurrent_evictions: usize,
     /// Least time between the starts of two evictions; zero for no limit.
     eviction_interval: Duration,
@@ -57,6 +59,7 @@ impl TaintEvictionController {
         Ok(Self {
             rules: config.rules(),
             brake: config.brake(),
+            through_budgets: config.through_budgets().unwrap_or_default(),
             max_concurrent_evictions: config.max_concurrent_evictions as usize,
             eviction_interval: interval.unwrap_or(Duration::ZERO),
             evictions: Evictions::register(registry)?,
@@ -76,6 +79,8 @@ impl App for TaintEvictionController {
         settings: &[
             "catchUpGrace",
             "featureGates",
+            "tolerationExtensions",
+            "evictThroughBudgets",
             "evictionBrakePods",
             "evictionBrakeNodes",
             "evictionBrakeExemptTaints",

@@ -75,6 +75,14 @@ pub fn register_counts(
             "taint_eviction_controller_brake_engaged",
             "1 while the brake holds evictions back.",
         ),
+        (
+            "taint_eviction_controller_evictions_waiting_for_budgets",
+            "Number of Pods whose eviction a PodDisruptionBudget refuses.",
+        ),
+        (
+            "taint_eviction_controller_longest_wait_for_budgets_seconds",
+            "How long the first of these Pods has been due.",
+        ),
     ];
     let by_kind = |name: &str, help: &str| (Opts::new(name, help), &["kind"][..]);
     let of_brake = vec![
@@ -89,7 +97,12 @@ pub fn register_counts(
     ];
     let inspected = inspector.clone();
     at_scrape(registry, gauges, move || {
-        Some(inspected.scrape(|state, _| state.counts()))
+        let now = inspected.now().wall;
+        Some(inspected.scrape(|state, _| {
+            let [pending, overdue, engaged] = state.counts();
+            let [waiting, longest] = state.through.counts(now);
+            [pending, overdue, engaged, waiting, longest]
+        }))
     })?;
     let inspector = inspector.clone();
     by_label_at_scrape(registry, of_brake, move || {

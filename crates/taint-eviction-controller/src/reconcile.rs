@@ -25,7 +25,7 @@ use jiff::{SignedDuration, Timestamp};
 use prometheus::Registry;
 
 use crate::brake::{self, Admission};
-use crate::decide::{self, Eviction, Judgement, RETRIES, TaintStay, Verdict, clock_ahead};
+use crate::decide::{self, Eviction, Judgement, RETRIES, TRIES_A_SECOND, TaintStay, Verdict, clock_ahead};
 use crate::events::Event;
 use crate::reconcile_brake::BrakeChange;
 use crate::requests::{Answer, Query, SERVES_FOR, Write};
@@ -51,6 +51,8 @@ pub enum StateChange {
     PutOff(Arc<PodView>, Timestamp),
     /// This pod is due: the brake decides on it.
     Due(Arc<PodView>),
+    /// This pod waits for its first try by the Eviction API; the time is its deadline.
+    Waits(Arc<PodView>, Timestamp),
     /// The brake lets the pods go, or holds them back.
     Brake(BrakeChange),
 }
@@ -80,7 +82,18 @@ impl Controller for TaintEvictionController {
             retry: Retry::ByController,
             ..Queue::FIFO
         };
-        vec![judging(NODE_QUEUE), judging(POD_QUEUE), Queue::FIFO, evicting]
+        let again = Queue {
+            workers: TRIES_A_SECOND as usize,
+            interval: Duration::from_secs(1) / TRIES_A_SECOND,
+            ..evicting
+        };
+        vec![
+            judging(NODE_QUEUE),
+            judging(POD_QUEUE),
+            Queue::FIFO,
+            evicting,
+            again,
+        ]
     }
 
     fn queue_of(&self, key: &Key) -> usize {
@@ -89,13 +102,14 @@ impl Controller for TaintEvictionController {
             Key::Pod(_) => 1,
             Key::Brake => 2,
             Key::Evict(_) => 3,
+            Key::Again(_) => 4,
         }
     }
 
     fn namespace_of<'a>(&self, key: &'a Key) -> Option<&'a str> {
         match key {
             // Evictions begin by their deadlines (TE-14); namespaces take turns for permits.
-            Key::Pod(pod) | Key::Evict(pod) => pod.namespace.as_deref(),
+            Key::Pod(pod) | Key::Evict(pod) | Key::Again(pod) => pod.namespace.as_deref(),
             Key::Node(_) | Key::Brake => None,
         }
     }
@@ -112,7 +126,7 @@ impl Controller for TaintEvictionController {
             Key::Node(node) => self.reconcile_judging(cx, cx.stores.pods.by_index(node)),
             Key::Pod(pod) => self.reconcile_judging(cx, cx.stores.pods.get(pod).into_iter().collect()),
             Key::Brake => self.reconcile_brake(cx),
-            Key::Evict(pod) => self.reconcile_eviction(cx, pod),
+            Key::Evict(pod) | Key::Again(pod) => self.reconcile_eviction(cx, key, pod),
         }
     }
 
@@ -126,33 +140,26 @@ impl Controller for TaintEvictionController {
             ResultOf::Remembered(StateChange::PutOff(pod, at)) => {
                 cx.state
                     .change_eviction(&pod.key, &pod.uid, |entry| entry.tries().put_off = Some(at));
-                cx.state.brake.left(&pod.key, cx.now.uptime);
+                cx.state.stop_waiting(&pod.key, cx.now, &mut cx.out);
                 name_skew(cx);
             }
             ResultOf::Remembered(StateChange::Due(pod)) => {
                 cx.state.brake.due(&pod, cx.now.uptime);
                 cx.out.requeue(Key::Brake, Requeue::After(brake::DECIDES_AFTER));
             }
+            ResultOf::Remembered(StateChange::Waits(pod, deadline)) => {
+                let at = cx.state.through.wait(&pod.key, &pod.uid, deadline, None, cx.now);
+                cx.out.requeue(Key::Again(pod.key.clone()), Requeue::At(at));
+            }
             ResultOf::Remembered(StateChange::Brake(change)) => self.on_brake(cx, change),
-            ResultOf::Sent(RequestOf::Write(Write::Note(_, note))) => cx.state.brake.noting(note),
             ResultOf::Outcome(Write::Note(_, note), Outcome::Accepted(_) | Outcome::Planned) => {
                 cx.state.brake.noted(note);
             }
-            ResultOf::Sent(RequestOf::Write(
-                write @ (Write::Mark(eviction, _) | Write::Delete(eviction)),
-            )) => {
-                if !write.is_mark() {
-                    cx.state.brake.sending(&eviction.pod, &eviction.uid);
-                }
-                cx.state.change_eviction(&eviction.pod, &eviction.uid, |entry| {
-                    if !std::mem::replace(&mut entry.tries().announced, true) {
-                        cx.out.record(Event::Announced(eviction.clone()));
-                    }
-                });
-            }
-            ResultOf::Outcome(write @ (Write::Mark(eviction, _) | Write::Delete(eviction)), outcome) => {
-                on_outcome(cx, write, eviction, outcome);
-            }
+            ResultOf::Sent(RequestOf::Write(write)) => Self::on_sent(cx, write),
+            ResultOf::Outcome(
+                write @ (Write::Mark(eviction, _) | Write::Delete(eviction) | Write::Evict(eviction)),
+                outcome,
+            ) => self.on_outcome(cx, write, eviction, outcome),
             ResultOf::Answer(Query::Node { name, .. }, reply) => on_node_read(cx, name, reply),
             ResultOf::Answer(Query::Lease(_), reply) => {
                 cx.state.ahead = reply.ahead().map(clock_ahead).or(cx.state.ahead);
@@ -164,7 +171,7 @@ impl Controller for TaintEvictionController {
     }
 
     fn apply_to_cache(&self, write: &Write, cache: &mut CacheWrite<'_, Self>) {
-        if let Write::Delete(eviction) = write {
+        if let Write::Delete(eviction) | Write::Evict(eviction) = write {
             cache.delete(|stores| &mut stores.pods, &eviction.pod, &eviction.uid);
         }
     }
@@ -175,6 +182,7 @@ impl Controller for TaintEvictionController {
             RequestOf::Query(query) => matches!(query, Query::Lease(_)) && !failed.is_gone(),
             // A condition that the API server refuses does not stop the delete (TE-9).
             RequestOf::Write(Write::Mark(..)) if failed.outcome() == Answered::Invalid => false,
+            RequestOf::Write(Write::Evict(_)) if is_refusal(failed) => false,
             RequestOf::Write(_) => !failed.is_gone(),
         }
     }
@@ -234,13 +242,13 @@ impl TaintEvictionController {
     }
 
     /// Judges once more, by the cache and by the API server's state, then writes (TE-8, TE-9).
-    fn reconcile_eviction(&self, cx: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
+    fn reconcile_eviction(&self, cx: &Context<'_, Self>, key: &Key, pod: &ObjectKey) -> Action<Self> {
         let Context { state, now, .. } = cx;
         let again = |at: Option<Timestamp>| {
             let requeue = at.map_or(Requeue::Cancel, Requeue::At);
-            Action::Done(vec![(Key::Evict(key.clone()), requeue)])
+            Action::Done(vec![(key.clone(), requeue)])
         };
-        let Some(pod) = cx.stores.pods.get(key) else {
+        let Some(pod) = cx.stores.pods.get(pod) else {
             return again(None);
         };
         let Some(entry) = state.eviction_of(&pod).filter(|entry| !entry.done) else {
@@ -281,6 +289,25 @@ impl TaintEvictionController {
                     Admission::Admitted => {}
                 }
                 let eviction = pending.eviction(&pod);
+                let until = decide::waits_until(&self.through_budgets, &pending.taint, pending.deadline);
+                if let Some(until) = until.filter(|until| now.wall < *until) {
+                    let room_in = state.through.room_in(now.uptime);
+                    return match (key, state.through.of(&pod.key, &pod.uid)) {
+                        (Key::Again(_), Some(waiting)) if now.wall < waiting.next_try => {
+                            again(Some(waiting.next_try))
+                        }
+                        // When the wait is over, it is deleted.
+                        (Key::Evict(_), Some(waiting)) if waiting.is_refused => again(Some(until)),
+                        (Key::Again(_), Some(_)) if !room_in.is_zero() => {
+                            again(Some(saturating_add(now.wall, room_in)))
+                        }
+                        (Key::Evict(_), Some(_)) if !room_in.is_zero() => again(Some(until)),
+                        (_, None) if !room_in.is_zero() => {
+                            Action::Remember(StateChange::Waits(pod, pending.deadline))
+                        }
+                        _ => Action::Write(vec![Write::Evict(eviction)]),
+                    };
+                }
                 Action::Write(vec![if entry.is_marked() {
                     Write::Delete(eviction)
                 } else {
@@ -315,6 +342,118 @@ impl TaintEvictionController {
             unknown
         }))
     }
+
+    fn on_sent(cx: &mut ContextMut<'_, Self>, write: &Write) {
+        match write {
+            Write::Note(_, note) => cx.state.brake.noting(note),
+            Write::Evict(eviction) => {
+                cx.state.brake.sending(&eviction.pod, &eviction.uid);
+                cx.state.through.trying(cx.now.uptime);
+            }
+            Write::Mark(eviction, _) => announce(cx, eviction),
+            Write::Delete(eviction) => {
+                cx.state.brake.sending(&eviction.pod, &eviction.uid);
+                announce(cx, eviction);
+            }
+        }
+    }
+
+    fn on_outcome(
+        &self,
+        cx: &mut ContextMut<'_, Self>,
+        write: &Write,
+        eviction: &Eviction,
+        outcome: &Outcome,
+    ) {
+        let now = cx.now;
+        let Eviction { pod, uid, .. } = eviction;
+        if let Outcome::Failed(failed) = outcome
+            && !write.is_mark()
+            && !failed.fate_unknown()
+        {
+            cx.state.brake.refused(pod, uid);
+        }
+        if let (Write::Evict(_), Outcome::Accepted(_)) = (write, outcome) {
+            if let Some(next) = cx.state.through.accepted() {
+                cx.out.enqueue(Key::Evict(next));
+            }
+            // Until now a budget might have refused it.
+            cx.out.record(Event::Announced(eviction.clone()));
+        }
+        if let (Write::Evict(_), Outcome::Failed(failed)) = (write, outcome)
+            && is_refusal(failed)
+        {
+            return self.on_refusal(cx, eviction, failed);
+        }
+        let mut change = |change: &mut dyn FnMut(&mut Entry)| cx.state.change_eviction(pod, uid, change);
+        let out = &mut cx.out;
+        match outcome {
+            Outcome::Accepted(_) | Outcome::Planned if write.is_mark() => {
+                change(&mut |entry| entry.tries().marked = true);
+            }
+            Outcome::Accepted(_) => {
+                let lag = now.wall.duration_since(eviction.deadline);
+                out.record(Event::Deleted(Duration::try_from(lag).unwrap_or_default()));
+            }
+            Outcome::Planned => {}
+            Outcome::Failed(failed) => match failed.outcome() {
+                _ if failed.is_gone() => change(&mut |entry| entry.done = true),
+                Answered::Invalid if write.is_mark() => {
+                    change(&mut |entry| entry.tries().marked = true);
+                    out.record(Event::ConditionRefused(pod.clone(), failed.clone()));
+                }
+                _ if matches!(failed, CallFailed::LeaseLost { .. }) => {}
+                answered => change(&mut |entry| {
+                    let wait = match answered {
+                        Answered::Throttled(wait) => wait,
+                        _ => Duration::ZERO,
+                    };
+                    let namespace_terminates = answered == Answered::Forbidden(Denial::NamespaceTerminating);
+                    if entry.failed(wait, now) == RETRIES + 1 && !namespace_terminates {
+                        out.record(Event::Overdue(eviction.clone(), write.is_mark(), failed.clone()));
+                    }
+                }),
+            },
+        }
+    }
+
+    /// A budget refuses the eviction: it is tried again later, and is a delete once the wait is over.
+    fn on_refusal(&self, cx: &mut ContextMut<'_, Self>, eviction: &Eviction, failed: &CallFailed) {
+        let Eviction {
+            pod,
+            uid,
+            taint,
+            deadline,
+            ..
+        } = eviction;
+        let until = decide::waits_until(&self.through_budgets, taint, *deadline).unwrap_or(*deadline);
+        let known = cx.state.through.of(pod, uid);
+        if !known.is_some_and(|waiting| waiting.is_refused) {
+            cx.out
+                .record(Event::Refused(eviction.clone(), until, failed.clone()));
+        }
+        let wait = match failed.outcome() {
+            Answered::Throttled(wait) => wait,
+            _ => Duration::ZERO,
+        };
+        let next_try = cx.state.through.wait(pod, uid, *deadline, Some(wait), cx.now);
+        cx.out.requeue(Key::Again(pod.clone()), Requeue::At(next_try));
+        cx.out.requeue(Key::Evict(pod.clone()), Requeue::At(until));
+    }
+}
+
+/// Tells once that this pod is evicted.
+fn announce(cx: &mut ContextMut<'_, TaintEvictionController>, eviction: &Eviction) {
+    cx.state.change_eviction(&eviction.pod, &eviction.uid, |entry| {
+        if !std::mem::replace(&mut entry.tries().announced, true) {
+            cx.out.record(Event::Announced(eviction.clone()));
+        }
+    });
+}
+
+/// True if a budget refuses an eviction, or two budgets select its pod (500), or the API server throttles us.
+fn is_refusal(failed: &CallFailed) -> bool {
+    matches!(failed.outcome(), Answered::Throttled(_)) || failed.code() == Some(500)
 }
 
 /// The taints on the API server: empty if the node is gone, `None` if it could not be read.
@@ -339,50 +478,6 @@ fn on_node_read(cx: &mut ContextMut<'_, TaintEvictionController>, name: &Arc<str
         }
         (None, Err(failed)) => cx.out.record(Event::NotRead(Arc::clone(name), failed.clone())),
         (None, Ok(_)) => {}
-    }
-}
-
-fn on_outcome(
-    cx: &mut ContextMut<'_, TaintEvictionController>,
-    write: &Write,
-    eviction: &Eviction,
-    outcome: &Outcome,
-) {
-    let (now, out) = (cx.now, &mut cx.out);
-    let Eviction { pod, uid, .. } = eviction;
-    if let (Write::Delete(_), Outcome::Failed(failed)) = (write, outcome)
-        && !failed.fate_unknown()
-    {
-        cx.state.brake.refused(pod, uid);
-    }
-    let mut change = |change: &mut dyn FnMut(&mut Entry)| cx.state.change_eviction(pod, uid, change);
-    match outcome {
-        Outcome::Accepted(_) | Outcome::Planned if write.is_mark() => {
-            change(&mut |entry| entry.tries().marked = true);
-        }
-        Outcome::Accepted(_) => {
-            let lag = now.wall.duration_since(eviction.deadline);
-            out.record(Event::Deleted(Duration::try_from(lag).unwrap_or_default()));
-        }
-        Outcome::Planned => {}
-        Outcome::Failed(failed) => match failed.outcome() {
-            _ if failed.is_gone() => change(&mut |entry| entry.done = true),
-            Answered::Invalid if write.is_mark() => {
-                change(&mut |entry| entry.tries().marked = true);
-                out.record(Event::ConditionRefused(pod.clone(), failed.clone()));
-            }
-            _ if matches!(failed, CallFailed::LeaseLost { .. }) => {}
-            answered => change(&mut |entry| {
-                let wait = match answered {
-                    Answered::Throttled(wait) => wait,
-                    _ => Duration::ZERO,
-                };
-                let namespace_terminates = answered == Answered::Forbidden(Denial::NamespaceTerminating);
-                if entry.failed(wait, now) == RETRIES + 1 && !namespace_terminates {
-                    out.record(Event::Overdue(eviction.clone(), write.is_mark(), failed.clone()));
-                }
-            }),
-        },
     }
 }
 

@@ -6,6 +6,7 @@
 //! | TE-9 | `Write` | `tests/sync/requests.rs::an_eviction_is_one_read_of_the_node_a_condition_and_a_delete` |
 
 use std::collections::BTreeMap;
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube_core::Request as Http;
-use kube_core::params::{DeleteParams, GetParams, Patch, PatchParams, Preconditions};
+use kube_core::params::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -83,6 +84,8 @@ pub enum Write {
     Mark(Eviction, Timestamp),
     /// Deletes this very pod, not a later one of the same name.
     Delete(Eviction),
+    /// Deletes it unless a budget refuses; then the API server writes the condition itself.
+    Evict(Eviction),
     /// Says on this Lease what the brake does.
     Note(ObjectKey, Note),
 }
@@ -90,14 +93,13 @@ pub enum Write {
 /// Ignores when the condition turned true, and until when a leader may evict.
 impl PartialEq for Write {
     fn eq(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Mark(eviction, _), Self::Mark(other, _))
-            | (Self::Delete(eviction), Self::Delete(other)) => eviction == other,
-            (Self::Note(lease, note), Self::Note(other_lease, other)) => {
-                lease == other_lease && note.engaged_since == other.engaged_since
-            }
-            _ => false,
-        }
+        let note = |write: &Self| match write {
+            Self::Note(lease, note) => Some((lease.clone(), note.engaged_since)),
+            Self::Mark(..) | Self::Delete(_) | Self::Evict(_) => None,
+        };
+        discriminant(self) == discriminant(other)
+            && self.eviction() == other.eviction()
+            && note(self) == note(other)
     }
 }
 
@@ -155,7 +157,7 @@ impl Write {
     /// The eviction that the write is a part of, if any.
     pub const fn eviction(&self) -> Option<&Eviction> {
         match self {
-            Self::Mark(eviction, _) | Self::Delete(eviction) => Some(eviction),
+            Self::Mark(eviction, _) | Self::Delete(eviction) | Self::Evict(eviction) => Some(eviction),
             Self::Note(..) => None,
         }
     }
@@ -180,14 +182,16 @@ impl controller::Write for Write {
             }
             Self::Delete(eviction) => {
                 let pod = &eviction.pod;
-                let params = DeleteParams {
-                    preconditions: Some(Preconditions {
-                        uid: Some(eviction.uid.to_string()),
-                        resource_version: None,
-                    }),
-                    ..DeleteParams::default()
-                };
+                let params = delete_params(eviction);
                 Request::new(Verb::Delete, "pods", pod, pods_of(pod).delete(&pod.name, &params))
+            }
+            Self::Evict(eviction) => {
+                let pod = &eviction.pod;
+                // Not kube's own `evict`, which misspells the options and so loses the uid.
+                let body = serde_json::to_vec(&eviction_of(eviction)).unwrap_or_default();
+                let http =
+                    pods_of(pod).create_subresource("eviction", &pod.name, &PostParams::default(), body);
+                Request::new(Verb::Create, "pods/eviction", pod, http)
             }
             Self::Note(lease, note) => {
                 let patch = Patch::Merge(annotations(note));
@@ -199,8 +203,8 @@ impl controller::Write for Write {
 
     fn object(&self) -> Object {
         match self {
-            Self::Mark(Eviction { pod, .. }, _) | Self::Delete(Eviction { pod, .. }) => {
-                Object::new("pods", pod)
+            Self::Mark(eviction, _) | Self::Delete(eviction) | Self::Evict(eviction) => {
+                Object::new("pods", &eviction.pod)
             }
             Self::Note(lease, _) => Object::new(LEASES, lease),
         }
@@ -210,6 +214,7 @@ impl controller::Write for Write {
         let (action, what, eviction) = match self {
             Self::Mark(eviction, _) => ("mark", "condition DisruptionTarget written", eviction),
             Self::Delete(eviction) => ("evict", "pod deleted", eviction),
+            Self::Evict(eviction) => ("evict", "pod evicted as its budgets allow", eviction),
             Self::Note(..) => return Description::new("note", "annotations of the brake written"),
         };
         Description::new(action, format!("{what}: {}", why_evicted(eviction)))
@@ -217,7 +222,28 @@ impl controller::Write for Write {
 
     /// A dry run counts an eviction once, by its delete.
     fn is_planned(&self) -> bool {
-        matches!(self, Self::Delete(_))
+        matches!(self, Self::Delete(_) | Self::Evict(_))
+    }
+}
+
+fn eviction_of(eviction: &Eviction) -> Value {
+    let Eviction { pod, uid, .. } = eviction;
+    json!({
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": { "namespace": pod.namespace, "name": pod.name },
+        "deleteOptions": { "preconditions": { "uid": uid.to_string() } },
+    })
+}
+
+/// For this very pod.
+fn delete_params(eviction: &Eviction) -> DeleteParams {
+    DeleteParams {
+        preconditions: Some(Preconditions {
+            uid: Some(eviction.uid.to_string()),
+            resource_version: None,
+        }),
+        ..DeleteParams::default()
     }
 }
 

@@ -24,6 +24,7 @@ use crate::decide::{
 };
 use crate::events::Event;
 use crate::route::{self, PodChange as Route};
+use crate::through::Through;
 use crate::view::{NodeView, PodView, Toleration};
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,6 +37,8 @@ pub enum Key {
     Brake,
     /// Evict a pod when its time has come.
     Evict(ObjectKey),
+    /// Try once more to evict a pod that a budget has refused.
+    Again(ObjectKey),
 }
 
 impl fmt::Display for Key {
@@ -43,7 +46,7 @@ impl fmt::Display for Key {
         match self {
             Self::Node(name) => f.write_str(name),
             Self::Brake => f.write_str("brake"),
-            Self::Pod(key) | Self::Evict(key) => key.fmt(f),
+            Self::Pod(key) | Self::Evict(key) | Self::Again(key) => key.fmt(f),
         }
     }
 }
@@ -69,6 +72,7 @@ pub struct State {
     /// The first pod with `Lt` or `Gt` although the gate is off.
     compares: Compares,
     pub(crate) brake: Brake,
+    pub(crate) through: Through,
 }
 
 /// Whether a toleration with `Lt` or `Gt` was seen that our gate does not expect.
@@ -157,6 +161,7 @@ impl State {
             LoopEvent::Leading(leading) => {
                 self.leading = leading;
                 self.brake.turn(leading, now);
+                self.through = Through::default();
                 self.doubt_done(out);
             }
             LoopEvent::Resync => return self.doubt_done(out),
@@ -184,6 +189,7 @@ impl State {
             + self.first_sights.len()
             + self.evictions.len()
             + self.brake.held()
+            + self.through.held()
     }
 
     fn note_first_sight(&mut self, pod: &PodView, now: Timestamp) {
@@ -281,7 +287,7 @@ impl State {
         let remembered = judgement.remembered.into();
         match judgement.verdict {
             Verdict::Keep(because) => {
-                self.brake.left(&pod.key, now.uptime);
+                self.stop_waiting(&pod.key, now, out);
                 let was = self.evictions.remove(&pod.key);
                 out.requeue(Key::Evict(pod.key.clone()), Requeue::Cancel);
                 // An entry of another pod with this name does not count for this one (TE-6).
@@ -298,7 +304,7 @@ impl State {
                     .as_ref()
                     .is_some_and(|known| known.pending.is_for_the_same(&pending))
                 {
-                    self.brake.left(&pod.key, now.uptime);
+                    self.stop_waiting(&pod.key, now, out);
                 }
                 let new = || Entry {
                     uid: pod.uid.clone(),
@@ -317,9 +323,22 @@ impl State {
     /// Drops all entries about a pod that is gone or on its way.
     fn forget(&mut self, pod: &ObjectKey, now: Now, out: &mut Output<TaintEvictionController>) {
         self.first_sights.remove(pod);
-        self.brake.left(pod, now.uptime);
+        self.stop_waiting(pod, now, out);
         if self.evictions.remove(pod).is_some() {
             out.requeue(Key::Evict(pod.clone()), Requeue::Cancel);
+        }
+    }
+
+    /// Nothing holds this pod back any more: it is gone, or stays.
+    pub(crate) fn stop_waiting(
+        &mut self,
+        pod: &ObjectKey,
+        now: Now,
+        out: &mut Output<TaintEvictionController>,
+    ) {
+        self.brake.left(pod, now.uptime);
+        if self.through.left(pod) {
+            out.requeue(Key::Again(pod.clone()), Requeue::Cancel);
         }
     }
 

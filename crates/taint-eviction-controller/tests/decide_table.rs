@@ -46,6 +46,7 @@ use taint_eviction_controller::view::{Operator, PodView, Taint, Toleration};
 const RULES: Rules = Rules {
     comparison_operators: false,
     catch_up_grace: Duration::from_secs(30),
+    toleration_extensions: false,
 };
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";

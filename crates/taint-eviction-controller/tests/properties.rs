@@ -158,7 +158,7 @@ impl Cluster {
 
     fn write(&mut self, write: &Write) -> Option<Accepted> {
         let eviction = match write {
-            Write::Mark(eviction, _) | Write::Delete(eviction) => eviction,
+            Write::Mark(eviction, _) | Write::Delete(eviction) | Write::Evict(eviction) => eviction,
             Write::Note(_, note) => {
                 self.notes = note.clone();
                 return Some(sim::accepted(Uid::from("lease"), 0));
@@ -170,7 +170,7 @@ impl Cluster {
         }
         match write {
             // The condition is in no view.
-            Write::Mark(..) | Write::Note(..) => self.pods.edit(&eviction.pod, |_| {}),
+            Write::Mark(..) | Write::Note(..) | Write::Evict(_) => self.pods.edit(&eviction.pod, |_| {}),
             Write::Delete(_) if matches!(self.bug, Some(Bug::DeletesNothing)) => {
                 Some(sim::accepted(held.uid, held.version))
             }
@@ -283,7 +283,13 @@ impl Model for Cluster {
     }
 
     fn keys(&self) -> Vec<Key> {
-        let pods = (0..PODS).flat_map(|number| [Key::Pod(pod(number)), Key::Evict(pod(number))]);
+        let pods = (0..PODS).flat_map(|number| {
+            [
+                Key::Pod(pod(number)),
+                Key::Evict(pod(number)),
+                Key::Again(pod(number)),
+            ]
+        });
         let nodes = (0..NODES).map(|number| Key::Node(node(number)));
         nodes.chain(pods).chain([Key::Brake]).collect()
     }
@@ -295,7 +301,7 @@ impl Model for Cluster {
             Key::Node(_) => (0..PODS).map(|number| Key::Pod(pod(number))).collect(),
             Key::Pod(_) => nodes.collect(),
             Key::Brake => (0..PODS).map(|number| Key::Evict(pod(number))).collect(),
-            Key::Evict(pod) => nodes.chain([Key::Pod(pod.clone()), Key::Brake]).collect(),
+            Key::Evict(pod) | Key::Again(pod) => nodes.chain([Key::Pod(pod.clone()), Key::Brake]).collect(),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -29,6 +30,15 @@ impl GoDuration {
     /// The duration as a standard [`Duration`].
     pub const fn get(self) -> Duration {
         self.0
+    }
+}
+
+/// An error says what is wrong with the text.
+impl FromStr for GoDuration {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        read(text)
     }
 }
 

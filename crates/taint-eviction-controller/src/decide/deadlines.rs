@@ -30,6 +30,8 @@ pub struct Rules {
     pub comparison_operators: bool,
     /// `--catch-up-grace`.
     pub catch_up_grace: Duration,
+    /// `--toleration-extensions`: a toleration that comes or grows after the taint counts.
+    pub toleration_extensions: bool,
 }
 
 /// The time of a judgement.
@@ -241,6 +243,11 @@ pub fn judge(
         let start = seen.since.by_our_clock(now.ahead).max(bound).min(now.ours);
         (&seen.taint, start, Some(start))
     });
+    let remembered = if rules.toleration_extensions {
+        &[]
+    } else {
+        remembered
+    };
     stays.sort_by_key(|(seen, _)| seen.stay);
     let stays = stays.chunk_by(|(a, _), (b, _)| a.stay == b.stay);
     let terms: Vec<_> = stays

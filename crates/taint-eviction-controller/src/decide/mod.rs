@@ -8,6 +8,7 @@ mod brake;
 mod deadlines;
 mod moment;
 mod taints;
+mod through;
 mod tolerations;
 
 use std::time::Duration;
@@ -22,6 +23,7 @@ pub use self::deadlines::{
 };
 pub use self::moment::{Moment, bound, since};
 pub use self::taints::{TAINTS_OF_A_FAILED_NODE, TaintMemory, TaintStay, seen};
+pub use self::through::{TRIES_A_SECOND, TRIES_AGAIN, ThroughBudgets, tries_again_after, waits_until};
 pub use self::tolerations::used_tolerations;
 
 /// Tries that follow a failed one at short intervals. Source: `taint_eviction.go`, `retries`.

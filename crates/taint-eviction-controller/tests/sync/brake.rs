@@ -11,10 +11,10 @@ use crate::world::{DELETIONS, For, World, process};
 const ENGAGED: &str = "taint_eviction_controller_brake_engaged";
 const LEASE: (&str, &str) = ("kube-system", "taint-eviction-controller");
 
-type Process = Start<ConfigOf<TaintEvictionController>>;
+pub(crate) type Process = Start<ConfigOf<TaintEvictionController>>;
 
 /// A leader whose brake lets five pods go within ten minutes.
-fn limited() -> Process {
+pub(crate) fn limited() -> Process {
     let process = process().elected_as("a");
     process.configured(|config| config.eviction_brake_pods = Some("5".to_owned()))
 }

@@ -8,6 +8,7 @@
 //! | `refused` | deletes that fail |
 //! | `outage` | an API server that is away |
 //! | `brake` | what is due beyond the limits of the brake waits |
+//! | `budgets` | evictions that wait for budgets, and tolerations that grow |
 //! | `clocks` | a clock that is wrong |
 //! | `replaced` | pods of the same name |
 //! | `order` | who goes first |
@@ -18,6 +19,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod brake;
+mod budgets;
 mod clocks;
 mod evictions;
 mod histories;

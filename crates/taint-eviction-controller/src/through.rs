@@ -1,0 +1,111 @@
+//! The pods that wait because a budget refuses their eviction, and how often the Eviction API is tried.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use controller_core::controller::Now;
+use controller_core::meta::{ObjectKey, Uid};
+use controller_core::time::saturating_add;
+use jiff::Timestamp;
+
+use crate::decide::{self, tries_again_after};
+
+const TRIES_A_SECOND: usize = decide::TRIES_A_SECOND as usize;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Through {
+    waiting: BTreeMap<ObjectKey, Waiting>,
+    /// Those of `waiting` that were never tried, by deadline.
+    untried: BTreeSet<(Timestamp, ObjectKey)>,
+    /// When the tries of the last second were sent that are not accepted, by uptime.
+    tries: VecDeque<Duration>,
+}
+
+/// A pod that waits for its next try.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Waiting {
+    uid: Uid,
+    /// By our clock.
+    deadline: Timestamp,
+    pub(crate) next_try: Timestamp,
+    /// A budget has refused it.
+    pub(crate) is_refused: bool,
+}
+
+impl Through {
+    pub(crate) fn of(&self, pod: &ObjectKey, uid: &Uid) -> Option<&Waiting> {
+        self.waiting.get(pod).filter(|waiting| waiting.uid == *uid)
+    }
+
+    /// How long until a try may be sent; zero if one may be sent now.
+    pub(crate) fn room_in(&self, now: Duration) -> Duration {
+        let lately = self.tries.iter().rev().nth(TRIES_A_SECOND - 1);
+        lately.map_or(Duration::ZERO, |at| {
+            (*at + Duration::from_secs(1)).saturating_sub(now)
+        })
+    }
+
+    /// A try is being sent.
+    pub(crate) fn trying(&mut self, now: Duration) {
+        while self.tries.len() >= TRIES_A_SECOND {
+            self.tries.pop_front();
+        }
+        self.tries.push_back(now);
+    }
+
+    /// A try was accepted: it makes room for another. Returns the pod that was never tried and has the earliest deadline.
+    pub(crate) fn accepted(&mut self) -> Option<ObjectKey> {
+        self.tries.pop_back();
+        self.untried.pop_first().map(|(_, pod)| pod)
+    }
+
+    /// The pod with this deadline waits for its next try, after one that was `refused` and after which the API server
+    /// wants this wait, or for want of room. Returns when it is tried.
+    pub(crate) fn wait(
+        &mut self,
+        pod: &ObjectKey,
+        uid: &Uid,
+        deadline: Timestamp,
+        refused: Option<Duration>,
+        now: Now,
+    ) -> Timestamp {
+        let next_try = match refused {
+            Some(wait) => saturating_add(now.wall, tries_again_after(self.waiting.len()).max(wait)),
+            None => deadline,
+        };
+        let waiting = Waiting {
+            uid: uid.clone(),
+            deadline,
+            next_try,
+            is_refused: refused.is_some(),
+        };
+        if waiting.is_refused {
+            self.untried.remove(&(deadline, pod.clone()));
+        } else {
+            self.untried.insert((deadline, pod.clone()));
+        }
+        self.waiting.insert(pod.clone(), waiting);
+        next_try
+    }
+
+    /// The pod is gone, or stays. Returns whether it waited.
+    pub(crate) fn left(&mut self, pod: &ObjectKey) -> bool {
+        let waited = self.waiting.remove(pod);
+        if let Some(Waiting { deadline, .. }) = &waited {
+            self.untried.remove(&(*deadline, pod.clone()));
+        }
+        waited.is_some()
+    }
+
+    /// The number of pods that wait, and how many seconds the first of them has been due at `now`.
+    pub(crate) fn counts(&self, now: Timestamp) -> [i64; 2] {
+        let first = self.waiting.values().map(|waiting| waiting.deadline).min();
+        let longest = first.map_or(0, |first| now.duration_since(first).as_secs().max(0));
+        [i64::try_from(self.waiting.len()).unwrap_or(i64::MAX), longest]
+    }
+
+    /// The number of entries about objects.
+    pub(crate) fn held(&self) -> usize {
+        self.waiting.len()
+    }
+}
