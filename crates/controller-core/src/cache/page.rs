@@ -33,6 +33,12 @@ impl<V> Page<V> {
             token: page.token,
         })
     }
+
+    /// What continues the list, read without decoding the objects; `None` also where that would take long, as in JSON.
+    pub fn token_of(body: &[u8]) -> Option<String> {
+        let list = protobuf::is_enveloped(body).then(|| protobuf::read_list(body).ok())??;
+        list.token
+    }
 }
 
 impl<V> Versioned<V> {

@@ -186,6 +186,13 @@ pub trait Query: Clone + Debug + Ord + Hash + Send + Sync {
     /// Decodes the body of the answer; an error fails the query.
     fn read(&self, body: &[u8]) -> serde_json::Result<Self::Answer>;
 
+    /// The query for the next page, if `body` is a page and says so at a glance: it is sent while `body` is decoded. None
+    /// by default.
+    fn continued(&self, body: &[u8]) -> Option<Self> {
+        let _ = body;
+        None
+    }
+
     /// How many are in flight at a time, and how long an answer serves other keys.
     fn policy(&self) -> QueryPolicy {
         QueryPolicy::default()

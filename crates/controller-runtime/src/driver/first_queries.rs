@@ -1,18 +1,24 @@
 //! Queries without a loop. [`explain`] says what a controller would do with one object now, and why; it uses the same
 //! queries as the controller. Some controllers also need answers before they can be made.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use controller_core::app::{Failure, Prepared};
-use controller_core::controller::{Controller, Now, Pass, Reply};
+use controller_core::controller::{Controller, Now, Pass, Query as _, Reply};
 use controller_core::error::Chain;
+use futures::future::{BoxFuture, FutureExt, Shared};
+use futures::poll;
 use futures::stream::{self, StreamExt};
+use parking_lot::Mutex;
 
 use super::Env;
 use crate::sender::Sender;
 
 /// Wait before an API server that gave no answer at the start is queried again.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
+/// Turns until a request has left the client.
+const LAYERS: usize = 4;
 /// Most queries in flight at a time.
 const QUERIES_AT_ONCE: usize = 8;
 
@@ -29,6 +35,8 @@ pub async fn explain<C: Controller, T>(
         uptime: clock.instant() - origin,
     };
     let mut pass = Pass::default();
+    // The next pages of lists, which are fetched while those before them are decoded.
+    let ahead: Mutex<BTreeMap<C::Query, Shared<BoxFuture<'_, _>>>> = Mutex::default();
     loop {
         let queries = match explain(&pass, now())? {
             Prepared::Ready(result) => return Ok(result),
@@ -36,9 +44,28 @@ pub async fn explain<C: Controller, T>(
         };
         let ask = async |query: C::Query| {
             let asked = now();
-            let (value, date) = sender.ask(&query, None).await;
+            let fetched = ahead.lock().remove(&query);
+            let (body, date) = match fetched {
+                Some(fetched) => fetched.await,
+                None => sender.fetch(&query, None).await,
+            };
+            let next = body.as_ref().ok().and_then(|body| query.continued(body));
+            if let Some(next) = next {
+                let (sender, wanted) = (&sender, next.clone());
+                let fetch = async move { sender.fetch(&wanted, None).await };
+                let fetch = fetch.boxed().shared();
+                let mut begun = fetch.clone();
+                // It is on its way before the decoding begins: each layer of the client takes a turn of its own.
+                for _ in 0..LAYERS {
+                    if poll!(&mut begun).is_ready() {
+                        break;
+                    }
+                    tokio::task::yield_now().await;
+                }
+                ahead.lock().insert(next, fetch);
+            }
             let reply = Reply {
-                value,
+                value: sender.decode(&query, body).await,
                 asked,
                 answered: now(),
                 date,

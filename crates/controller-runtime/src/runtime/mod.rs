@@ -74,11 +74,6 @@ fn run<A: App>(
     } = invocation;
     let namespace = &mut config.common_mut().leader_elect_resource_namespace;
     *namespace = identity::lease_namespace(namespace.take());
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(WORKERS)
-        .enable_all()
-        .thread_name(A::ABOUT.name)
-        .build()?;
     if let Command::ConfigSchema = command {
         let schema = serde_json::to_string_pretty(&config_schema::<A::Config>())?;
         say(&mut std::io::stdout(), &format!("{schema}\n"));
@@ -92,14 +87,20 @@ fn run<A: App>(
         &clock,
         metrics.tasks_panicked().clone(),
     )?;
+    let services = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     if let Command::Extra(name, matches) = command {
+        // On one thread: its client and what decodes the answers would only wake each other.
         let answer = process::answer::<A>(&name, &matches, &config);
-        let (printed, code) = runtime.block_on(answer)?;
+        let (printed, code) = services.block_on(answer)?;
         say(&mut std::io::stdout(), &printed);
         return Ok(code);
     }
-    let services = tokio::runtime::Builder::new_current_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
         .enable_all()
+        .thread_name(A::ABOUT.name)
         .build()?;
     let code = services.block_on(process::serve::<A>(
         runtime.handle().clone(),

@@ -46,15 +46,33 @@ impl Sender {
         query: &Q,
         waited: Option<Duration>,
     ) -> (Result<Q::Answer, CallFailed>, Option<Timestamp>) {
+        let (body, date) = self.fetch(query, waited).await;
+        (self.decode(query, body).await, date)
+    }
+
+    /// Sends a query, as [`ask`](Self::ask) does; returns the body of the answer.
+    pub(crate) async fn fetch(
+        &self,
+        query: &impl Query,
+        waited: Option<Duration>,
+    ) -> (Result<Bytes, CallFailed>, Option<Timestamp>) {
         let request = query.request();
         let call = request.call.clone();
         let mut date = None;
-        let read = async {
-            let body = self.send(request, Permitted { waited }, &mut date).await?;
-            query.read(&body).map_err(kube::Error::SerdeError)
-        };
-        let value = self.caller.read(call, read).await;
-        (value, date)
+        let body = self.send(request, Permitted { waited }, &mut date);
+        let body = self.caller.read(call, body).await;
+        (body, date)
+    }
+
+    /// Decodes the body of the answer to `query`.
+    pub(crate) async fn decode<Q: Query>(
+        &self,
+        query: &Q,
+        body: Result<Bytes, CallFailed>,
+    ) -> Result<Q::Answer, CallFailed> {
+        let body = body?;
+        let read = async { query.read(&body).map_err(kube::Error::SerdeError) };
+        self.caller.read(query.request().call, read).await
     }
 
     /// Sends a write while `term` lasts; `waited`: time until its permit.

@@ -198,6 +198,15 @@ impl controller::Query for Query {
         })
     }
 
+    fn continued(&self, body: &[u8]) -> Option<Self> {
+        let Self::Page(listing) = self else { return None };
+        let token = Some(Page::<PodView>::token_of(body)?.into());
+        Some(Self::Page(Listing {
+            token,
+            ..listing.clone()
+        }))
+    }
+
     fn policy(&self) -> QueryPolicy {
         match self {
             Self::Scale(target) => QueryPolicy {
