@@ -13,7 +13,7 @@ use crate::decide::{
     BrakeRules, Judgement, JudgementTime, KeepReason, LeaseNotes, Moment, PendingEviction, Rules, Sight,
     TaintStay, Verdict, bound, clock_ahead, judge, off_until, seen, used_tolerations,
 };
-use crate::requests::{Answer, Query};
+use crate::requests::{Answer, LeaseRead, Query};
 use crate::view::{PodView, Taint, Toleration};
 
 /// Explains the pod `key`, once the pod and its node are read.
@@ -55,7 +55,7 @@ pub fn explain(
     let query = Query::Lease(lease);
     match pass.answer(&query).map(|reply| &reply.value) {
         None => Ok(Prepared::Queries(vec![query])),
-        Some(Ok(Answer::Lease(_, notes))) => {
+        Some(Ok(Answer::Lease(LeaseRead { notes, .. }))) => {
             Ok(Prepared::Ready(text + &held_back(&pending, notes, servers_time)))
         }
         Some(Err(failed)) if !failed.is_gone() => Err(failed.clone().into()),

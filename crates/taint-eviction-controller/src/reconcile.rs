@@ -152,7 +152,7 @@ impl Controller for TaintEvictionController {
                 cx.out.requeue(Key::Again(pod.key.clone()), Requeue::At(at));
             }
             ResultOf::Remembered(StateChange::Brake(change)) => self.on_brake(cx, change),
-            ResultOf::Outcome(Write::Note(_, note), Outcome::Accepted(_) | Outcome::Planned) => {
+            ResultOf::Outcome(Write::Note(_, note, _), Outcome::Accepted(_) | Outcome::Planned) => {
                 cx.state.brake.noted(note);
             }
             ResultOf::Sent(RequestOf::Write(write)) => Self::on_sent(cx, write),
@@ -345,7 +345,7 @@ impl TaintEvictionController {
 
     fn on_sent(cx: &mut ContextMut<'_, Self>, write: &Write) {
         match write {
-            Write::Note(_, note) => cx.state.brake.noting(note),
+            Write::Note(_, note, _) => cx.state.brake.noting(note),
             Write::Evict(eviction) => {
                 cx.state.brake.sending(&eviction.pod, &eviction.uid);
                 cx.state.through.trying(cx.now.uptime);

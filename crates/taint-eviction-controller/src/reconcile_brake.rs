@@ -1,14 +1,17 @@
 //! The brake: whether the pods that are due may go, and what the Lease says of it.
 
+use std::sync::Arc;
+
 use controller_core::controller::{Action, Context, ContextMut, Requeue};
 use controller_core::meta::Uid;
 use jiff::Timestamp;
+use serde_json::Value;
 
 use crate::brake::{Admission, LOOKS_AGAIN, Note};
 use crate::decide::{Because, BrakeRules, Counts, Decision, LeaseNotes, Situation, off_until};
 use crate::events::{Event, Held};
 use crate::reconcile::StateChange;
-use crate::requests::{Answer, Query, Write};
+use crate::requests::{Answer, LeaseRead, Query, Write};
 use crate::state::Key;
 use crate::view::{PodView, Taint};
 use crate::{Stores, TaintEvictionController};
@@ -30,8 +33,7 @@ pub enum BrakeChange {
 
 /// What the Lease says, and the time by the API server's clock.
 struct Read {
-    uid: Uid,
-    notes: LeaseNotes,
+    lease: LeaseRead,
     now: Timestamp,
 }
 
@@ -65,11 +67,12 @@ impl TaintEvictionController {
             return Action::Done(again.into_iter().collect());
         }
         let later = Action::Done(vec![(Key::Brake, Requeue::After(LOOKS_AGAIN))]);
-        let Read { uid, notes, now } = match read_lease(cx, rules) {
+        let Read { lease, now } = match read_lease(cx, rules) {
             Ok(read) => read,
             Err(Some(query)) => return Action::Read(vec![query]),
             Err(None) => return later,
         };
+        let LeaseRead { uid, notes, object } = lease;
         if let Err(problem) = off_until(&notes, now)
             && brake.refused != notes.off_until
         {
@@ -104,7 +107,7 @@ impl TaintEvictionController {
                     evicting_until,
                     engaged_since: None,
                 };
-                if let Some(write) = note_on(rules, brake.noted != note, note) {
+                if let Some(write) = note_on(rules, brake.noted != note, note, &object) {
                     return write;
                 }
                 Action::Remember(StateChange::Brake(BrakeChange::Admit(because, uid)))
@@ -130,7 +133,7 @@ impl TaintEvictionController {
                     evicting_until: brake.noted.evicting_until,
                     engaged_since: brake.noted.engaged_since.or(Some(now)),
                 };
-                note_on(rules, brake.noted != note, note).unwrap_or(later)
+                note_on(rules, brake.noted != note, note, &object).unwrap_or(later)
             }
             Decision::Wait(until) if brake.waits_until != Some(until) => {
                 Action::Remember(StateChange::Brake(BrakeChange::Wait(until)))
@@ -186,15 +189,15 @@ fn read_lease(cx: &Context<'_, TaintEvictionController>, rules: &BrakeRules) -> 
             evicting_until: state.brake.leading_since,
             ..LeaseNotes::default()
         };
-        let (uid, now) = ("".into(), ours);
-        return Ok(Read { uid, notes, now });
+        let (uid, object) = ("".into(), Arc::default());
+        let lease = LeaseRead { uid, notes, object };
+        return Ok(Read { lease, now: ours });
     };
     let query = Query::Lease(lease.clone());
     match cx.pass.answer(&query).map(|reply| &reply.value) {
         None => Err(Some(query)),
-        Some(Ok(Answer::Lease(uid, notes))) => Ok(Read {
-            uid: uid.clone(),
-            notes: notes.clone(),
+        Some(Ok(Answer::Lease(lease))) => Ok(Read {
+            lease: lease.clone(),
             now: ours.checked_sub(state.ahead.unwrap_or_default()).unwrap_or(ours),
         }),
         Some(_) => Err(None),
@@ -202,9 +205,14 @@ fn read_lease(cx: &Context<'_, TaintEvictionController>, rules: &BrakeRules) -> 
 }
 
 /// The write of a note, if it is needed and there is a Lease.
-fn note_on(rules: &BrakeRules, is_needed: bool, note: Note) -> Option<Action<TaintEvictionController>> {
+fn note_on(
+    rules: &BrakeRules,
+    is_needed: bool,
+    note: Note,
+    object: &Arc<Value>,
+) -> Option<Action<TaintEvictionController>> {
     let lease = rules.lease.clone().filter(|_| is_needed)?;
-    Some(Action::Write(vec![Write::Note(lease, note)]))
+    Some(Action::Write(vec![Write::Note(lease, note, Arc::clone(object))]))
 }
 
 /// The pods that are bound, and the nodes that they are on.

@@ -5,7 +5,6 @@
 //! | TE-8 | `Query` | `tests/sync/requests.rs::the_pods_of_a_burst_share_one_read_of_their_node` |
 //! | TE-9 | `Write` | `tests/sync/requests.rs::an_eviction_is_one_read_of_the_node_a_condition_and_a_delete` |
 
-use std::collections::BTreeMap;
 use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +18,6 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube_core::Request as Http;
 use kube_core::params::{DeleteParams, GetParams, Patch, PatchParams, PostParams, Preconditions};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::brake::Note;
@@ -61,20 +59,18 @@ pub enum Answer {
     Node(Vec<Taint>),
     /// The pod; `None` if it is bound to no node.
     Pod(Option<PodView>),
-    /// The uid of the Lease, and what its annotations say.
-    Lease(Uid, LeaseNotes),
+    /// The Lease.
+    Lease(LeaseRead),
 }
 
-#[derive(Deserialize)]
-struct LeaseWire {
-    metadata: LeaseMetadata,
-}
-
-#[derive(Deserialize)]
-struct LeaseMetadata {
-    uid: String,
-    #[serde(default)]
-    annotations: BTreeMap<String, String>,
+/// The Lease as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseRead {
+    pub uid: Uid,
+    /// What the annotations say.
+    pub notes: LeaseNotes,
+    /// The whole object, for an update.
+    pub object: Arc<Value>,
 }
 
 /// A write: the two that evict a pod, and the brake's.
@@ -86,15 +82,15 @@ pub enum Write {
     Delete(Eviction),
     /// Deletes it unless a budget refuses; then the API server writes the condition itself.
     Evict(Eviction),
-    /// Says on this Lease what the brake does.
-    Note(ObjectKey, Note),
+    /// Says on this Lease, which must still be as it was read, what the brake does.
+    Note(ObjectKey, Note, Arc<Value>),
 }
 
-/// Ignores when the condition turned true, and until when a leader may evict.
+/// Ignores when the condition turned true, until when a leader may evict, and what else is on the Lease.
 impl PartialEq for Write {
     fn eq(&self, other: &Self) -> bool {
         let note = |write: &Self| match write {
-            Self::Note(lease, note) => Some((lease.clone(), note.engaged_since)),
+            Self::Note(lease, note, _) => Some((lease.clone(), note.engaged_since)),
             Self::Mark(..) | Self::Delete(_) | Self::Evict(_) => None,
         };
         discriminant(self) == discriminant(other)
@@ -134,10 +130,7 @@ impl controller::Query for Query {
                 Answer::Node(kept.map(|node| node.view.taints).unwrap_or_default())
             }
             Self::Pod(_) => Answer::Pod(Versioned::read::<PodWire>(body)?.map(|pod| pod.view)),
-            Self::Lease(_) => {
-                let LeaseMetadata { uid, annotations } = serde_json::from_slice::<LeaseWire>(body)?.metadata;
-                Answer::Lease(uid.as_str().into(), notes_in(&annotations))
-            }
+            Self::Lease(_) => Answer::Lease(LeaseRead::of(serde_json::from_slice(body)?)),
         })
     }
 
@@ -193,10 +186,10 @@ impl controller::Write for Write {
                     pods_of(pod).create_subresource("eviction", &pod.name, &PostParams::default(), body);
                 Request::new(Verb::Create, "pods/eviction", pod, http)
             }
-            Self::Note(lease, note) => {
-                let patch = Patch::Merge(annotations(note));
-                let http = leases_of(lease).patch(&lease.name, &PatchParams::default(), &patch);
-                Request::new(Verb::Patch, LEASES, lease, http)
+            Self::Note(lease, note, object) => {
+                let body = serde_json::to_vec(&with_note(object, note)).unwrap_or_default();
+                let http = leases_of(lease).replace(&lease.name, &PostParams::default(), body);
+                Request::new(Verb::Update, LEASES, lease, http)
             }
         }
     }
@@ -206,7 +199,7 @@ impl controller::Write for Write {
             Self::Mark(eviction, _) | Self::Delete(eviction) | Self::Evict(eviction) => {
                 Object::new("pods", &eviction.pod)
             }
-            Self::Note(lease, _) => Object::new(LEASES, lease),
+            Self::Note(lease, ..) => Object::new(LEASES, lease),
         }
     }
 
@@ -251,22 +244,40 @@ fn leases_of(lease: &ObjectKey) -> Http {
     requests_to::<Lease>(lease.namespace.as_deref())
 }
 
-fn notes_in(annotations: &BTreeMap<String, String>) -> LeaseNotes {
-    // What is no time was not written by a leader.
-    let time = |key| annotations.get(key).and_then(|text| text.parse().ok());
-    LeaseNotes {
-        off_until: annotations.get(OFF_UNTIL).cloned(),
-        evicting_until: time(EVICTING_UNTIL),
-        engaged_since: time(ENGAGED_SINCE),
+impl LeaseRead {
+    fn of(object: Value) -> Self {
+        let text = |name| object["metadata"]["annotations"][name].as_str();
+        // What is no time was not written by a leader.
+        let time = |name| text(name).and_then(|text| text.parse().ok());
+        Self {
+            uid: object["metadata"]["uid"].as_str().unwrap_or_default().into(),
+            notes: LeaseNotes {
+                off_until: text(OFF_UNTIL).map(str::to_owned),
+                evicting_until: time(EVICTING_UNTIL),
+                engaged_since: time(ENGAGED_SINCE),
+            },
+            object: Arc::new(object),
+        }
     }
 }
 
-fn annotations(note: &Note) -> Value {
-    let text = |at: Option<Timestamp>| at.map(|at| at.to_string());
-    json!({ "metadata": { "annotations": {
-        EVICTING_UNTIL: text(note.evicting_until),
-        ENGAGED_SINCE: text(note.engaged_since),
-    } } })
+/// The Lease with these annotations of the leader's.
+fn with_note(lease: &Value, note: &Note) -> Value {
+    let mut lease = lease.clone();
+    let both = [
+        (EVICTING_UNTIL, note.evicting_until),
+        (ENGAGED_SINCE, note.engaged_since),
+    ];
+    if let Some(metadata) = lease["metadata"].as_object_mut() {
+        let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
+        for (name, at) in both {
+            annotations[name] = json!(at.map(|at| at.to_string()));
+        }
+        if let Some(annotations) = annotations.as_object_mut() {
+            annotations.retain(|_, value| !value.is_null());
+        }
+    }
+    lease
 }
 
 fn pods_of(pod: &ObjectKey) -> Http {

@@ -16,7 +16,7 @@ use serde_json::json;
 use taint_eviction_controller::brake::Note;
 use taint_eviction_controller::config::Config;
 use taint_eviction_controller::decide::LeaseNotes;
-use taint_eviction_controller::requests::{Answer, Query, Write};
+use taint_eviction_controller::requests::{Answer, LeaseRead, Query, Write};
 use taint_eviction_controller::state::{Key, State};
 use taint_eviction_controller::view::{NodeView, NodeWire, Operator, PodView, PodWire, Taint, Toleration};
 use taint_eviction_controller::{Stores, TaintEvictionController};
@@ -159,7 +159,7 @@ impl Cluster {
     fn write(&mut self, write: &Write) -> Option<Accepted> {
         let eviction = match write {
             Write::Mark(eviction, _) | Write::Delete(eviction) | Write::Evict(eviction) => eviction,
-            Write::Note(_, note) => {
+            Write::Note(_, note, _) => {
                 self.notes = note.clone();
                 return Some(sim::accepted(Uid::from("lease"), 0));
             }
@@ -271,7 +271,12 @@ impl Model for Cluster {
                     evicting_until: self.notes.evicting_until,
                     engaged_since: self.notes.engaged_since,
                 };
-                Completed::Read(Ok(Answer::Lease(Uid::from("lease"), notes)), Some(now.wall))
+                let read = LeaseRead {
+                    uid: Uid::from("lease"),
+                    notes,
+                    object: Arc::default(),
+                };
+                Completed::Read(Ok(Answer::Lease(read)), Some(now.wall))
             }
             RequestOf::Query(Query::Pod(_)) => unreachable!("only explain reads pods"),
             RequestOf::Write(write) => Completed::Wrote(self.write(write).ok_or_else(sim::gone)),

@@ -245,12 +245,13 @@ async fn without_an_election_each_start_waits_for_one_window() {
 /// Before anything goes, the Lease says so.
 #[tokio::test(start_paused = true)]
 async fn nothing_goes_while_the_lease_cannot_be_read_or_written() {
-    for verb in [RequestVerb::Get, RequestVerb::Patch] {
+    for verb in [RequestVerb::Get, RequestVerb::Update] {
         let world = World::with_pods(3, For::No);
         let _controller = world.start_with(limited());
         world.pass(20).await;
         let agent = move |request: &embedded_apiserver::RecordedRequest| {
-            request.verb == verb && request.resource == "leases"
+            let is_note = !request.body["metadata"]["annotations"].is_null();
+            request.verb == verb && request.resource == "leases" && (verb == RequestVerb::Get || is_note)
         };
         world.fail_those(
             usize::MAX,
