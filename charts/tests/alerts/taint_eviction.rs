@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use controller_testing::Start;
 use embedded_apiserver::{Actors, KubeletOptions, NODES, RequestVerb, Server};
 use futures::FutureExt;
 use serde_json::{Value, json};
@@ -47,6 +48,24 @@ const FAULTS: &[Fault] = &[
             cluster.server.fail(once_an_object(deletes));
         },
         told_by: &["EvictionsLate"],
+    },
+    Fault {
+        name: "a script taints every node, and the brake holds evictions back",
+        begin: |cluster| {
+            cluster.replicas.clear();
+            for _ in 0..2 {
+                cluster.start_as(|identity, client, clock| {
+                    let braked = Start::of::<TaintEvictionController>().elected_as(identity);
+                    let braked =
+                        braked.configured(|config| config.eviction_brake_pods = Some("5".to_owned()));
+                    braked.start(client, clock)
+                });
+            }
+            cluster.fault = Some(|server, _| {
+                async move { (0..NODES_THERE).for_each(|node| taint(&server, node, true)) }.boxed()
+            });
+        },
+        told_by: &["EvictionBrakeEngaged"],
     },
     Fault {
         name: LEFT_DRY,

@@ -194,15 +194,15 @@ pub struct Preflight<A: App> {
     pub built_in: BuiltIn,
     /// The rules of the controller's `ClusterRole`, as YAML: the chart's.
     pub rules: &'static str,
-    /// The rules needed only with a feature gate.
+    /// The rules needed only with a feature gate or a setting.
     pub rules_of_gates: Option<RulesOfGates<A>>,
 }
 
-/// Rules needed only with a feature gate.
+/// Rules needed only with a feature gate or a setting.
 pub struct RulesOfGates<A: App> {
-    /// The rules by gate, as YAML: the chart's.
+    /// The rules by gate, or by config-file key, as YAML: the chart's.
     pub rules: &'static str,
-    /// Returns whether the named gate is on.
+    /// Returns whether the named gate or setting is on.
     pub is_on: fn(&A::Config, &str) -> bool,
 }
 

@@ -1,4 +1,8 @@
 //! What the brake remembers: the pods that wait for it, and those that have gone within the window.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | TE-18 | `Brake` | `tests/sync/brake.rs::a_trickle_stops_at_the_limit_and_goes_on_as_the_window_moves`, `tests/sync/brake.rs::a_delete_without_an_answer_counts_once_the_pod_is_gone` |
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

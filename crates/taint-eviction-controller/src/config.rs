@@ -224,6 +224,23 @@ mod tests {
     }
 
     #[test]
+    fn without_a_limit_there_is_no_brake() {
+        assert_eq!(Config::default().brake(), None);
+        let limited = Config {
+            eviction_brake_nodes: Some("10%".to_owned()),
+            eviction_brake_exempt_taints: Some("a=b, c".to_owned()),
+            ..Config::default()
+        };
+        let brake = limited.brake().unwrap();
+        assert_eq!((brake.pods, brake.nodes), (None, Some(Limit::Percent(10))));
+        assert_eq!(brake.exempt, ["a=b", "c"].map(|taint| taint.parse().unwrap()));
+        assert_eq!(
+            brake.lease.unwrap().to_string(),
+            "kube-system/taint-eviction-controller"
+        );
+    }
+
+    #[test]
     fn other_gates_are_refused() {
         let errors = with_gates("AllAlpha=true").validate();
         assert_eq!(
@@ -256,6 +273,10 @@ mod tests {
             "--concurrent-syncs=0",
             "--max-concurrent-evictions=1001",
             "--eviction-qps=-1",
+            "--eviction-brake-pods=-5",
+            "--eviction-brake-window=0",
+            "--eviction-brake-exempt-taints=a,b c",
+            "--evict-through-budgets=a,b:soon",
         ];
         let flags = flags.map(OsString::from);
         let refused = parse::<Config>(TaintEvictionController::ABOUT, vec![], flags, &|_| None).unwrap_err();
@@ -266,6 +287,11 @@ mod tests {
                 "--concurrent-syncs: invalid value 0: expected a whole number from 1 to 1000",
                 "--max-concurrent-evictions: invalid value 1001: expected a whole number from 1 to 1000",
                 "--eviction-qps: invalid value -1: must be 0 (no limit) or more",
+                "--eviction-brake-pods: invalid value \"-5\": expected a whole number, or a percentage from 1% to 100%",
+                "--eviction-brake-exempt-taints: invalid value \"b c\": expected the key of a taint, or key=value",
+                "--evict-through-budgets: invalid value \"b:soon\": expected a longest wait such as 1h, or forever, \
+                 after the colon",
+                "--eviction-brake-window: must be more than 0s",
             ]
         );
     }

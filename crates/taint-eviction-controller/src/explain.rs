@@ -228,6 +228,38 @@ mod tests {
     }
 
     #[test]
+    fn a_pod_that_is_due_is_told_what_the_brake_does() {
+        let pending = PendingEviction {
+            taint: Arc::new(Taint {
+                key: "k".into(),
+                value: "".into(),
+                time_added: None,
+            }),
+            deadline: at("11:58:00"),
+            at: None,
+        };
+        let told = |notes: LeaseNotes| held_back(&pending, &notes, at("12:00:00"));
+        let held = LeaseNotes {
+            engaged_since: Some(at("11:59:00")),
+            ..LeaseNotes::default()
+        };
+        assert_eq!(told(LeaseNotes::default()), "");
+        assert_eq!(
+            told(held.clone()),
+            "due since 2026-01-01T11:58:00Z, held back by the brake: it holds evictions back since \
+             2026-01-01T11:59:00Z\n"
+        );
+        let off = LeaseNotes {
+            off_until: Some("2026-01-01T13:00:00Z".to_owned()),
+            ..held
+        };
+        assert_eq!(
+            told(off),
+            "due since 2026-01-01T11:58:00Z: the brake is off until 2026-01-01T13:00:00Z\n"
+        );
+    }
+
+    #[test]
     fn a_pod_that_stays_is_told_why() {
         let untainted = explained(&[], SignedDuration::ZERO);
         assert!(untainted.ends_with("would leave it: its node has no NoExecute taint, or is gone\n"));

@@ -17,7 +17,9 @@ pub mod view;
 use std::time::Duration;
 
 use controller_core::about::{About, about};
-use controller_core::app::{App, BuiltIn, Explain, Explainer, Informers, Preflight, Prepared, Started};
+use controller_core::app::{
+    App, BuiltIn, Explain, Explainer, Informers, Preflight, Prepared, RulesOfGates, Started,
+};
 use controller_core::cache::Store;
 use controller_core::controller::Pass;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -98,7 +100,12 @@ impl App for TaintEvictionController {
             events: Some(NAME),
         },
         rules: include_str!("../../../charts/src/taint-eviction-controller/rules.yaml"),
-        rules_of_gates: None,
+        rules_of_gates: Some(RulesOfGates {
+            rules: include_str!("../../../charts/src/taint-eviction-controller/rules-of-gates.yaml"),
+            is_on: |config, setting| {
+                setting == "evictThroughBudgets" && config.evict_through_budgets.is_some()
+            },
+        }),
     });
 
     fn start(config: &Config, _: &Pass<Self>, registry: &Registry) -> Started<Self> {

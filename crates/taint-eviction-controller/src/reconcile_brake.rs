@@ -1,4 +1,8 @@
 //! The brake: whether the pods that are due may go, and what the Lease says of it.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | TE-18 | `reconcile_brake` | `tests/sync/brake.rs::a_mistake_that_makes_all_due_at_once_evicts_nothing`, `tests/sync/brake.rs::a_new_leader_waits_until_nothing_that_another_evicted_counts` |
 
 use std::sync::Arc;
 

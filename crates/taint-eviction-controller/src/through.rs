@@ -1,4 +1,8 @@
 //! The pods that wait because a budget refuses their eviction, and how often the Eviction API is tried.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | TE-19 | `Through` | `tests/sync/budgets.rs::two_thousand_refused_pods_cost_ten_requests_a_second_and_keep_no_other_waiting`, `tests/sync/budgets.rs::pods_that_no_budget_refuses_do_not_wait` |
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;

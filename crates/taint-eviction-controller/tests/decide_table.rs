@@ -593,3 +593,24 @@ fn tolerations_without_a_key_cost_no_more_than_one() {
     let (one, many) = (cost(1), cost(8_000));
     assert!(many < 8 * one, "{one:?}, then {many:?}");
 }
+
+/// `--toleration-extensions`.
+#[test]
+fn a_longer_toleration_counts_where_extensions_do() {
+    let extends = Rules {
+        toleration_extensions: true,
+        ..RULES
+    };
+    for (rules, expected) in [(RULES, 60), (extends, 300)] {
+        let taints = with_taints(&[taint("a")]).seen();
+        let judged = |seconds, remembered: &[Tolerated], time| {
+            let pod = pod([tolerates("a", seconds)]);
+            judge(&pod, bound(&pod, at(0)), &taints, remembered, &now(time), &rules)
+        };
+        let first = judged(60, &[], 0);
+        let Verdict::Evict(pending) = judged(300, &first.remembered, 30).verdict else {
+            panic!("it is kept");
+        };
+        assert_eq!(pending.deadline, at(expected));
+    }
+}

@@ -51,6 +51,12 @@ fn the_charts_render_as_the_goldens_have_it() {
         "resourceclaim-controller/groups.golden.yaml",
         &["--set=config.featureGates=DRAWorkloadResourceClaims=true"],
     );
+    // Permissions for evictions through budgets.
+    golden(
+        "taint-eviction-controller",
+        "taint-eviction-controller/budgets.golden.yaml",
+        &["--set=config.evictThroughBudgets=maintenance:24h"],
+    );
     // Permissions of a process that only observes.
     golden(
         "disruption-controller",

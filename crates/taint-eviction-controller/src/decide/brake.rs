@@ -1,4 +1,8 @@
 //! The brake: how many pods, and pods of how many nodes, may be evicted within a window.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | TE-18 | `BrakeRules::decide`, `Limit::of` | `tests/brake_table.rs::pods_go_while_the_demand_is_within_the_limits`, `tests/brake_table.rs::a_percentage_rounds_down_and_lets_one_go` |
 
 use std::fmt;
 use std::str::FromStr;

@@ -7,6 +7,7 @@
 //! | TE-3 | `judge` | `tests/decide_table.rs::a_pod_on_a_tainted_node_is_judged_by_its_tolerations` |
 //! | TE-4 | `judge`, `since`, `bound`, `Sight` | `tests/decide_table.rs::a_toleration_runs_from_the_later_of_taint_and_binding` |
 //! | TE-5 | `Term::of_stay` | `tests/decide_table.rs::each_taint_keeps_its_own_deadline` |
+//! | TE-20 | `judge` | `tests/decide_table.rs::each_taint_keeps_its_own_deadline`, `tests/decide_table.rs::a_longer_toleration_counts_where_extensions_do` |
 //! | TE-7 | `judge` | `tests/decide_table.rs::a_pod_that_is_being_deleted_is_left_alone` |
 //! | TE-8 | `clock_ahead`, `Moment` | `tests/decide_table.rs::a_fast_clock_evicts_nobody_early`, `tests/decide_table.rs::a_clock_counts_as_ahead_from_more_than_a_second` |
 

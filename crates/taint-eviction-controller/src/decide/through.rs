@@ -1,4 +1,8 @@
 //! Which pods wait for their budgets, and for how long.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | TE-19 | `waits_until`, `tries_again_after` | `tests/sync/budgets.rs::pods_go_as_their_budget_allows_and_are_deleted_after_the_longest_wait`, `tests/sync/budgets.rs::a_refused_pod_is_tried_again_the_later_the_more_there_are` |
 
 use std::str::FromStr;
 use std::time::Duration;

@@ -4,6 +4,7 @@
 //! | file | shows |
 //! |---|---|
 //! | `away` | an outage that outlasts the tolerations |
+//! | `brake` | the brake, and evictions through budgets |
 //! | `clocks` | a clock of ours that is an hour fast or slow |
 //! | `crowds` | what one tenant makes in masses, or has hang, keeps no other one waiting |
 //! | `denied` | deletes that are refused for a while |
@@ -19,6 +20,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod away;
+mod brake;
 mod clocks;
 mod crowds;
 mod denied;

@@ -41,6 +41,15 @@ impl Cluster {
         cluster
     }
 
+    /// With the permissions of a chart whose `evictThroughBudgets` is set.
+    pub(crate) async fn through_budgets<const N: usize>(names: [&str; N]) -> Self {
+        let chart = CHART.rendered_as("budgets.golden.yaml");
+        let cluster = Self(cluster::Cluster::new(chart, BUILT).await);
+        let node = |name| json!({"kind": "Node", "metadata": {"name": name}});
+        cluster.create_all(names.map(node)).await;
+        cluster
+    }
+
     /// Makes `count` pods: `prefix-0` and so on.
     pub(crate) async fn pods(&self, count: usize, prefix: &str, node: &str, tolerates: For) {
         self.pods_in(NAMESPACE, count, prefix, node, tolerates).await;

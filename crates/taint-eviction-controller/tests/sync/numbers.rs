@@ -10,7 +10,11 @@ async fn the_metrics() {
     // With a Lease and a failure, so that every family has a series.
     let fault = Fault::status(500, "InternalError");
     world.fail_those(1, |request| request.verb == RequestVerb::Delete, fault);
-    let controller = world.start_with(process().elected_as("us"));
+    let limited = process().configured(|config| {
+        config.eviction_brake_pods = Some("5".to_owned());
+        config.eviction_brake_nodes = Some("5".to_owned());
+    });
+    let controller = world.start_with(limited.elected_as("us"));
     world.taint("n");
     world.pass(20).await;
     insta::assert_snapshot!(controller.families());

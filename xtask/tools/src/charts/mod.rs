@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `templates/common` | link to `charts/src/templates/` |
 //! | `files/rules.yaml` | link to that of `charts/src/<controller>/`: permissions in the whole cluster |
-//! | `files/rules-of-gates.yaml` | the same, if there is one: what a feature gate needs in addition |
+//! | `files/rules-of-gates.yaml` | the same, if there is one: what a feature gate or a setting needs in addition |
 //! | `files/rules-of-observer.yaml` | the same: what an observer reads in addition |
 //! | `values.yaml`, `values.schema.json`, `README.md` | `charts/src/values.yaml` and the config type of the controller |
 //! | `files/admission.yaml` | `charts/src/<controller>/` and `charts/src/`: what the account may write, its own and what all have |

@@ -137,9 +137,14 @@ fn permissions(name: &str, rules: &str) -> Result<String> {
         of_gates.as_deref().map(yaml).transpose()?.unwrap_or_default();
     for (gate, rules) in of_gates {
         let table = table(&rules);
+        let with = if gate.starts_with(char::is_lowercase) {
+            format!("`config.{gate}`")
+        } else {
+            format!("`{gate}=true` in `config.featureGates`")
+        };
         write!(
             text,
-            "\nWith `{gate}=true` in `config.featureGates` (of `extraArgs` the chart knows nothing):\n\n{table}"
+            "\nWith {with} (of `extraArgs` the chart knows nothing):\n\n{table}"
         )?;
     }
     if let Some(of_observer) = source_if_any(name, "rules-of-observer.yaml")? {
