@@ -132,15 +132,18 @@ impl Brake {
         }
     }
 
-    /// The pod is gone, or stays: it counts on only if we may have deleted it.
-    pub(crate) fn left(&mut self, pod: &ObjectKey, now: Duration) {
-        if let Some(known) = self.waiting.remove(pod) {
-            if known.deletes > 0 {
-                self.evicted.push_back((now, known.node));
-            } else {
-                self.leave_node(&known.node);
-            }
+    /// The pod is gone, or stays: it counts on only if we may have deleted it. Returns whether it does.
+    pub(crate) fn left(&mut self, pod: &ObjectKey, now: Duration) -> bool {
+        let Some(known) = self.waiting.remove(pod) else {
+            return false;
+        };
+        let counts_on = known.deletes > 0;
+        if counts_on {
+            self.evicted.push_back((now, known.node));
+        } else {
+            self.leave_node(&known.node);
         }
+        counts_on
     }
 
     /// Forgets the pods that went longer than `window` ago.

@@ -254,6 +254,9 @@ impl TaintEvictionController {
         let Some(entry) = state.eviction_of(&pod).filter(|entry| !entry.done) else {
             return again(None);
         };
+        if matches!(key, Key::Again(_)) && state.through.of(&pod.key, &pod.uid).is_none() {
+            return again(None);
+        }
         let Verdict::Evict(pending) = self.judge(cx, &pod).verdict else {
             return again(None);
         };

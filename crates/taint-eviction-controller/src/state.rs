@@ -161,6 +161,9 @@ impl State {
             LoopEvent::Leading(leading) => {
                 self.leading = leading;
                 self.brake.turn(leading, now);
+                if leading && self.brake.held() > 0 {
+                    out.enqueue(Key::Brake);
+                }
                 self.through = Through::default();
                 self.doubt_done(out);
             }
@@ -336,7 +339,10 @@ impl State {
         now: Now,
         out: &mut Output<TaintEvictionController>,
     ) {
-        self.brake.left(pod, now.uptime);
+        if self.brake.left(pod, now.uptime) {
+            // Until it counts no more.
+            out.enqueue(Key::Brake);
+        }
         if self.through.left(pod) {
             out.requeue(Key::Again(pod.clone()), Requeue::Cancel);
         }

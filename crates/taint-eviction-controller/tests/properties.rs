@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use controller_core::config::GoDuration;
 use controller_core::controller::{Accepted, Completed, Loop, Now, RequestOf};
 use controller_core::fingerprint::Fingerprint;
 use controller_core::meta::{ObjectKey, Uid};
 use controller_testing::encodings::assert_the_same_views;
 use controller_testing::sim::{self, Bounds, Explored, Model, NOW, SimObject, SimResource, Watch};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use prometheus::Registry;
 use proptest::prelude::*;
 use serde_json::json;
@@ -40,6 +41,8 @@ struct Cluster {
     config: Config,
     /// What the Lease says of the brake.
     notes: Note,
+    /// When pods were deleted by us, by the wall clock.
+    gone: Vec<Timestamp>,
 }
 
 /// What an API server, or a watch, must not do.
@@ -137,6 +140,7 @@ impl Cluster {
             bug: None,
             config: Config::default(),
             notes: Note::default(),
+            gone: Vec::new(),
         }
     }
 
@@ -279,7 +283,13 @@ impl Model for Cluster {
                 Completed::Read(Ok(Answer::Lease(read)), Some(now.wall))
             }
             RequestOf::Query(Query::Pod(_)) => unreachable!("only explain reads pods"),
-            RequestOf::Write(write) => Completed::Wrote(self.write(write).ok_or_else(sim::gone)),
+            RequestOf::Write(write) => {
+                let accepted = self.write(write);
+                if let (Write::Delete(_), Some(_)) = (write, &accepted) {
+                    self.gone.push(now.wall);
+                }
+                Completed::Wrote(accepted.ok_or_else(sim::gone))
+            }
         }
     }
 
@@ -324,6 +334,9 @@ impl Model for Cluster {
     }
 
     fn check(&self, _: &Loop<TaintEvictionController>, _: Now) -> Result<(), String> {
+        if self.is_held_for_ever() {
+            return self.check_window();
+        }
         for SimObject { view, .. } in self.pods.objects().values() {
             let number = (0..NODES).find(|number| node(*number) == view.node);
             let is_tainted = number
@@ -335,6 +348,35 @@ impl Model for Cluster {
                 .any(|toleration| toleration.seconds.is_none());
             if is_tainted && !for_ever && !view.deleting {
                 return Err(format!("{} is still there", view.key));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One pod goes within this time.
+const WINDOW: u32 = 20;
+
+impl Cluster {
+    /// With a brake that lets one pod go within [`WINDOW`], and a hold that ends after a while or never.
+    fn braked(release_after: Option<GoDuration>) -> Self {
+        let mut cluster = Self::new();
+        cluster.config.eviction_brake_pods = Some("1".to_owned());
+        cluster.config.eviction_brake_window = GoDuration::from_secs(WINDOW);
+        cluster.config.eviction_brake_release_after = release_after;
+        cluster
+    }
+
+    fn is_held_for_ever(&self) -> bool {
+        self.config.eviction_brake_pods.is_some() && self.config.eviction_brake_release_after.is_none()
+    }
+
+    /// Whatever fails, and whoever leads.
+    fn check_window(&self) -> Result<(), String> {
+        for pair in self.gone.windows(2) {
+            let between = pair[1].duration_since(pair[0]);
+            if between < SignedDuration::from_secs(WINDOW.into()) {
+                return Err(format!("two pods went within {between:#}"));
             }
         }
         Ok(())
@@ -355,7 +397,7 @@ impl Explored for Cluster {
     }
 
     fn fingerprint(&self, out: &mut Fingerprint) {
-        out.add(&(&self.taints, self.uids));
+        out.add(&(&self.taints, self.uids, &self.notes, &self.gone));
     }
 }
 
@@ -380,6 +422,19 @@ fn no_run_within_bounds_leaves_a_pod_that_does_not_tolerate() {
         ..Bounds::FEW
     };
     sim::assert_sound(one_pod(None), bounds);
+}
+
+/// The same with a brake, and a process that crashes.
+#[test]
+fn no_run_within_bounds_lets_two_pods_go_within_a_window() {
+    let mut cluster = Cluster::braked(None);
+    let (node, taint, stamped) = (0, 0, true);
+    let tolerates = Tolerates::Nothing;
+    for pod in 0..2 {
+        cluster.act(&Act::Bind { pod, node, tolerates }, NOW);
+    }
+    cluster.act(&Act::Taint { node, taint, stamped }, NOW);
+    sim::assert_sound(cluster, Bounds::FEW);
 }
 
 #[test]
@@ -413,6 +468,16 @@ proptest! {
     #[test]
     fn every_run_ends_with_nobody_left_who_does_not_tolerate(ops in sim::ops(any_action())) {
         sim::run(Cluster::new(), &ops);
+    }
+
+    #[test]
+    fn every_hold_of_the_brake_ends(ops in sim::ops(any_action())) {
+        sim::run(Cluster::braked(Some(GoDuration::from_secs(60))), &ops);
+    }
+
+    #[test]
+    fn in_no_window_more_go_than_the_brake_lets(ops in sim::ops(any_action())) {
+        sim::run(Cluster::braked(None), &ops);
     }
 }
 
