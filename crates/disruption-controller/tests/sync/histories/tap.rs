@@ -24,6 +24,9 @@ use crate::world::WORKLOADS;
 /// How long an answer about a `/scale` may be used: two seconds, the duration of the slowest read next to it, and some
 /// room.
 const ANSWER_SERVES: Duration = Duration::from_secs(10);
+/// How long it may be used in its own pass, whose writes may be slow. After its first write, a pass writes only what
+/// allows less.
+const PASS_LASTS: Duration = Duration::from_mins(1);
 /// How long an approved eviction may take (DIS-6).
 const DELETION_TIMEOUT: Duration = Duration::from_mins(2);
 
@@ -260,8 +263,12 @@ impl Tap {
         let held = &pdb["status"]["disruptionsAllowed"];
         let allowed = write["status"].get("disruptionsAllowed").unwrap_or(held);
         let allowed = allowed.as_i64().unwrap_or_default();
+        let serves = match held.as_i64() {
+            Some(held) if allowed < held => PASS_LASTS,
+            _ => ANSWER_SERVES,
+        };
         let going = sight.going(pdb, |name, since, pod| self.may_go(pdb, name, since, pod));
-        let numbers = sight.numbers(pdb, going, |owner| self.answers(owner));
+        let numbers = sight.numbers(pdb, going, |owner| self.answers(owner, serves));
         let most = numbers
             .into_iter()
             .flatten()
@@ -298,13 +305,13 @@ impl Tap {
         meant.is_none_or(|meant| *meant == uid(pod)) && !is_late
     }
 
-    fn answers(&self, owner: &Owner) -> Vec<Share> {
+    fn answers(&self, owner: &Owner, serves: Duration) -> Vec<Share> {
         let answers = self.answers.get(&(owner.kind.clone(), owner.name.clone()));
         let now = self.clock.instant();
         let fresh = answers
             .into_iter()
             .flatten()
-            .filter(|(at, _)| now - *at <= ANSWER_SERVES);
+            .filter(|(at, _)| now - *at <= serves);
         fresh.map(|(_, answer)| answer.clone()).collect()
     }
 }
