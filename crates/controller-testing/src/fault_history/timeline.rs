@@ -38,8 +38,13 @@ pub struct History<A> {
 impl<T> At<T> {
     /// `what` at this many seconds after the start.
     pub fn seconds(seconds: u64, what: T) -> Self {
+        Self::millis(1_000 * seconds, what)
+    }
+
+    /// `what` at this many milliseconds after the start.
+    pub fn millis(milliseconds: u64, what: T) -> Self {
         Self {
-            time: Duration::from_secs(seconds),
+            time: Duration::from_millis(milliseconds),
             what,
         }
     }

@@ -108,7 +108,7 @@ pub const fn claimant_kind(kind: ConsumerKind, gates: Gates) -> Option<ClaimantK
     }
 }
 
-/// Whether the reservation for `consumer` is still needed; `departed` if its uid is known to be deleted.
+/// Whether the reservation for `consumer` is still needed; `departed` if its uid is known to be deleted or done.
 ///
 /// The cache can prove that a consumer is done. It cannot prove that a consumer is gone: it may still show the pod that had
 /// the name before, while the scheduler already knows the new one.
@@ -134,7 +134,7 @@ pub fn standing(consumer: &Consumer, departed: bool, sight: &ConsumerLookup, gat
     }
 }
 
-/// Whether the pod that controls `claim` still needs it; `departed` if its uid is known to be deleted.
+/// Whether the pod that controls `claim` still needs it; `departed` if its uid is known to be deleted or done.
 pub fn owner(claim: &ClaimView, departed: bool, sight: &ConsumerLookup) -> Ownership {
     let Some(pod) = claim.owning_pod() else {
         return Ownership::Leave;

@@ -1,4 +1,4 @@
-//! Which pods and groups are known to be deleted (RC-14).
+//! Which pods and groups are known to be deleted or done (RC-14).
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -17,8 +17,8 @@ pub struct ClaimantId {
     pub uid: Uid,
 }
 
-/// Deleted pods and groups: those to whose uids a claim refers, and the last [`MAX_UID_CACHE_ENTRIES`] of the others,
-/// because a claim that is not seen yet may be reserved for one.
+/// Deleted pods and groups, and pods that a read has found done: those to whose uids a claim refers, and the last
+/// [`MAX_UID_CACHE_ENTRIES`] of the others, because a claim that is not seen yet may be reserved for one.
 ///
 /// Forgetting costs a live read, or a reservation that is taken back.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -157,12 +157,14 @@ impl Controller for ResourceClaimController {
                 }
             }
             ResultOf::Answer(Query::Being(being), reply) => {
-                let is_gone = match &reply.value {
-                    Ok(answer) => matches!(answer, Answer::Being(found) if found.uid != being.uid),
+                let has_departed = match &reply.value {
+                    Ok(answer) => {
+                        matches!(answer, Answer::Being(found) if found.uid != being.uid || found.done)
+                    }
                     Err(failed) => failed.is_gone(),
                 };
-                if is_gone {
-                    state::observe_gone(cx, being.clone());
+                if has_departed {
+                    state::observe_departed(cx, being.clone());
                 }
             }
             ResultOf::Answer(..) | ResultOf::Sent(_) => {}
@@ -323,7 +325,7 @@ fn is_there(stores: &Stores, write: &Write) -> bool {
 }
 
 impl Turn<'_> {
-    /// Returns whether the pod or the group is known to be gone, whatever the cache shows (RC-14).
+    /// Returns whether the pod or the group is known to be gone or done, whatever the cache shows (RC-14).
     fn has_departed(&self, identity: &ClaimantId) -> bool {
         self.cx.state.departed.contains(identity)
     }

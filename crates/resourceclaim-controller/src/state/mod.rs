@@ -2,7 +2,7 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | RC-14 | `State::departed`, `observe_gone` | `tests/sync/reservations/mod.rs::a_deleted_pod_gives_its_claims_back_without_a_read`, `tests/sync/reservations/mod.rs::a_pod_that_the_api_server_says_is_gone_gets_no_reservation_when_the_cache_shows_it` |
+//! | RC-14 | `State::departed`, `observe_departed` | `tests/sync/reservations/mod.rs::a_deleted_pod_gives_its_claims_back_without_a_read`, `tests/sync/reservations/mod.rs::a_pod_that_the_api_server_says_is_gone_gets_no_reservation_when_the_cache_shows_it`, `tests/sync/reservations/mod.rs::a_pod_that_the_api_server_says_is_done_gets_no_reservation_when_the_cache_shows_it_running` |
 
 mod requeues;
 
@@ -315,9 +315,9 @@ pub(crate) fn observe_gates(cx: &mut Cx<'_>, now: Gates, begun_with: Gates) {
     enqueue_all(cx, now);
 }
 
-/// The API server no longer has the pod or the group, or never had it. The cache may still show it, or only show it
-/// now.
-pub(crate) fn observe_gone(cx: &mut Cx<'_>, gone: ClaimantId) {
+/// The API server no longer has the pod or the group, or never had it, or says that it is done. The cache may still
+/// show it running, or only show it now.
+pub(crate) fn observe_departed(cx: &mut Cx<'_>, gone: ClaimantId) {
     if cx.leading {
         enqueue_claims(cx, &gone.key, &gone.uid, &[]);
     }

@@ -11,7 +11,7 @@ use crate::budget::Numbers;
 use crate::world::WORKLOADS;
 
 /// The existing objects, as one observer sees them.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Sight {
     pub(super) pods: BTreeMap<String, Value>,
     /// By kind and name.

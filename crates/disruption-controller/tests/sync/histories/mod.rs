@@ -4,8 +4,10 @@
 //! steps                  what happens, drawn and done
 //! ledger ── tap          what the rules demand of the existing objects; what a process was shown of them
 //! suite ── seeded_bugs   what may be written, and what must have been; bugs that must be found
+//!   └───── instant       a history that seeds hardly ever draw
 //! ```
 
+mod instant;
 mod ledger;
 mod seeded_bugs;
 mod steps;

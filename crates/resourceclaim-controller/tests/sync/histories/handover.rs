@@ -31,15 +31,15 @@ fn a_new_leader_that_lags_gives_no_claim_the_name_of_one_before() {
         seed: 0,
         replicas: 2,
         actions: vec![
-            at(0, template(0, 1)),
-            at(5_000, pod(pod_name(0), made)),
-            at(26_000, delete.clone()),
-            at(46_500, delete),
+            At::millis(0, template(0, 1)),
+            At::millis(5_000, pod(pod_name(0), made)),
+            At::millis(26_000, delete.clone()),
+            At::millis(46_500, delete),
         ],
         faults: vec![
-            at(1_000, lag(&PODS)),
-            at(1_000, lag(&RESOURCE_CLAIMS)),
-            at(47_000, stop),
+            At::millis(1_000, lag(&PODS)),
+            At::millis(1_000, lag(&RESOURCE_CLAIMS)),
+            At::millis(47_000, stop),
         ],
     };
     let run = run(&Histories::<Claims>::sound(), &history);
@@ -52,13 +52,6 @@ fn a_new_leader_that_lags_gives_no_claim_the_name_of_one_before() {
     let [first, second] =
         ["replica-1.1", "replica-2.1"].map(|name| format!("resourceclaim-controller/{name}"));
     assert_eq!(makers, [&*first, &first, &second]);
-}
-
-fn at<T>(milliseconds: u64, what: T) -> At<T> {
-    At {
-        time: Duration::from_millis(milliseconds),
-        what,
-    }
 }
 
 fn lag(resource: &'static Resource) -> DrawnFault {

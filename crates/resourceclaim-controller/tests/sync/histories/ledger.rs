@@ -154,6 +154,16 @@ impl Sight {
         self.pod(uid).is_some_and(Pod::lives)
     }
 
+    /// The pods that ended before their status named their claim: the controller may not know them, and frees the
+    /// claim with the pod, or within an hour (RC-15).
+    pub(super) fn never_named(&self) -> impl Iterator<Item = &Pod> {
+        let has_claim = |pod: &Pod| self.claims.values().any(|claim| claim.is_of(&pod.uid));
+        let is_known = |pod: &Pod| !pod.entries.is_empty() || pod.extended.is_some();
+        self.pods
+            .iter()
+            .filter(move |pod| pod.over && !is_known(pod) && has_claim(pod))
+    }
+
     /// The claims that were made for an entry of a pod.
     pub(super) fn made_for<'a>(&'a self, pod: &'a Pod, entry: &'a str) -> impl Iterator<Item = &'a Claim> {
         let claims = self.claims.values();

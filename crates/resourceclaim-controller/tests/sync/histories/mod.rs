@@ -4,8 +4,9 @@
 //! steps ── scheduler                what happens, drawn; done by users, kubelet and garbage collector; and by the
 //!                                   scheduler
 //! ledger                            what was, and what the rules demand
-//! suite ── seeded_bugs, handover    what may be written, and what must have become of the claims; bugs that must be
-//!                                   found, and one that no seed finds
+//! suite ── seeded_bugs              what may be written, and what must have become of the claims; bugs that must be
+//!   │                               found
+//!   └───── handover, unnamed        histories that seeds hardly ever draw
 //! ```
 
 mod handover;
@@ -14,5 +15,6 @@ mod scheduler;
 mod seeded_bugs;
 mod steps;
 mod suite;
+mod unnamed;
 
 controller_testing::histories!(suite::Claims);

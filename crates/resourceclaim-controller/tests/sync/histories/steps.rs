@@ -238,6 +238,9 @@ pub(super) fn rest(server: &Server) {
         }
     }
     (0..SHARED).for_each(|shared| make_claim(server, &shared_name(shared)));
+    for pod in Sight::of(server).never_named() {
+        remove(server, &PODS, &pod.name);
+    }
     collect_garbage(server);
 }
 

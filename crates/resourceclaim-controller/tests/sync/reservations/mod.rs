@@ -175,6 +175,25 @@ async fn a_pod_that_the_api_server_says_is_gone_gets_no_reservation_when_the_cac
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_that_the_api_server_says_is_done_gets_no_reservation_when_the_cache_shows_it_running() {
+    let world = sharing(&["stays"]);
+    world.bind("stays");
+    world.lag("pods", 20);
+    let _controller = world.start_and_settle().await;
+    world.pod_of("p", &[own("gpu", "shared")]);
+    world.bind("p");
+    world.pass(10).await;
+    world.allocate("shared", &["stays", "p"]);
+    world.finish("p");
+    world.pass(5).await;
+    assert_eq!(world.reserved("shared"), ["stays"]);
+    // Now the cache shows the pod on its node, and for ten seconds not that it is done.
+    let mark = world.server.mark();
+    world.pass(60).await;
+    assert_eq!(world.requests_since(mark), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
 async fn reservations_stay_as_long_as_the_api_server_does_not_say_that_the_pod_is_gone() {
     let world = sharing(&[]);
     world.pod("gone");
