@@ -264,6 +264,17 @@ impl TaintEvictionController {
             Some(at) if at <= now.wall => {}
             later => return again(later),
         }
+        let until = decide::waits_until(&self.through_budgets, &pending.taint, pending.deadline);
+        let until = until.filter(|until| now.wall < *until);
+        match (key, state.through.of(&pod.key, &pod.uid), until) {
+            _ if self.admission(cx, &pod, &pending.taint, now.wall) == Admission::Waits => return again(None),
+            (Key::Again(_), Some(waiting), Some(_)) if now.wall < waiting.next_try => {
+                return again(Some(waiting.next_try));
+            }
+            // When the wait is over, it is deleted.
+            (Key::Evict(_), Some(waiting), Some(until)) if waiting.is_refused => return again(Some(until)),
+            _ => {}
+        }
         let query = Query::Node {
             name: Arc::clone(&pod.node),
             change: state.change_of(&pod.node),
@@ -296,11 +307,6 @@ impl TaintEvictionController {
                 if let Some(until) = until.filter(|until| now.wall < *until) {
                     let room_in = state.through.room_in(now.uptime);
                     return match (key, state.through.of(&pod.key, &pod.uid)) {
-                        (Key::Again(_), Some(waiting)) if now.wall < waiting.next_try => {
-                            again(Some(waiting.next_try))
-                        }
-                        // When the wait is over, it is deleted.
-                        (Key::Evict(_), Some(waiting)) if waiting.is_refused => again(Some(until)),
                         (Key::Again(_), Some(_)) if !room_in.is_zero() => {
                             again(Some(saturating_add(now.wall, room_in)))
                         }

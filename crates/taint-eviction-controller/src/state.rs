@@ -251,6 +251,11 @@ impl State {
         self.eviction_of(pod).map_or(&[], |entry| &entry.remembered)
     }
 
+    /// True while the brake holds pods back.
+    pub const fn is_braked(&self) -> bool {
+        self.brake.engaged.is_some()
+    }
+
     /// Returns whether the pod of this name must be evicted.
     pub fn holds(&self, pod: &ObjectKey) -> bool {
         self.evictions.contains_key(pod)
@@ -351,7 +356,8 @@ impl State {
     /// The eviction of this pod is next, now that the brake lets it go.
     pub(crate) fn wake(&self, pod: &ObjectKey, out: &mut Output<TaintEvictionController>) {
         if let Some(entry) = self.evictions.get(pod) {
-            out.requeue(Key::Evict(pod.clone()), entry.requeue(&entry.pending));
+            // In the order of their deadlines; their passes know whether they must wait longer.
+            out.requeue(Key::Evict(pod.clone()), Requeue::At(entry.pending.deadline));
         }
     }
 
