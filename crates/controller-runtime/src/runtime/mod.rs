@@ -69,7 +69,12 @@ fn run<A: App>(
             return Ok(ExitCode::from(usage.exit_code));
         }
     };
-    let Invocation { command, config, .. } = invocation;
+    let Invocation {
+        command,
+        config,
+        layers,
+        ..
+    } = invocation;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .enable_all()
@@ -99,7 +104,7 @@ fn run<A: App>(
         .build()?;
     let code = services.block_on(process::serve::<A>(
         runtime.handle().clone(),
-        config,
+        (config, layers),
         clock,
         metrics,
     ));
