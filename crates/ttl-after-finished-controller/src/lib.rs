@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 use controller_core::about::{About, about};
 use controller_core::app::{
-    App, BuiltIn, Explain, ExplainOther, Explainer, Informers, Preflight, Prepared, Reload, RulesOfGates,
-    Started,
+    App, BuiltIn, Explain, ExplainOther, Explainer, Informers, Preflight, Prepared, Reload, Report,
+    RulesOfGates, Started,
 };
 use controller_core::cache::Store;
 use controller_core::controller::Pass;
@@ -129,6 +129,8 @@ impl App for TtlAfterFinishedController {
             },
         ),
     });
+
+    const REPORT: Option<Report<Self>> = Some(policy::preview::REPORT);
 
     const RELOAD: Option<Reload<Self>> = Some(Reload {
         is_on: Config::has_policies,

@@ -5,11 +5,13 @@
 //! | `parse` | which policies does the config file have, and what is wrong with them? |
 //! | `view` | what do policies read of a Job, a pod, a namespace? |
 //! | `decide` | which policy applies to an object, and what does it want now? |
+//! | `preview` | what would go within the next hour? |
 //! | `reconcile` | what is the next action for an object that goes by a policy? |
 //! | `state` | since when does a policy apply, which failed objects are kept, which brake is engaged? |
 
 pub mod decide;
 mod parse;
+pub mod preview;
 mod reconcile;
 pub mod state;
 pub mod view;

@@ -3,6 +3,7 @@
 mod brake;
 mod grace;
 mod left;
+mod preview;
 mod reload;
 mod support;
 mod told;
