@@ -66,7 +66,7 @@ async fn a_changed_label_of_object_or_namespace_begins_the_grace_period_anew() {
         "a policy has applied to the third from the start"
     );
     world.edit("by-label", |job| {
-        job["metadata"]["labels"] = json!({ "app": "ci" })
+        job["metadata"]["labels"] = json!({ "app": "ci" });
     });
     world.pass(1_000).await;
     world.label_namespace(&json!({ "team": "a" }));

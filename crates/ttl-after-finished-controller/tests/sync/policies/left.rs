@@ -153,13 +153,13 @@ async fn what_finalizers_would_hold_is_told_once_and_left() {
     let world = World::new();
     world.pod("held", "Failed", -60);
     world.edit_of(&PODS, "held", |pod| {
-        pod["metadata"]["finalizers"] = json!(["example.com/hold"])
+        pod["metadata"]["finalizers"] = json!(["example.com/hold"]);
     });
     let policies = json!([{ "name": "p", "kinds": ["Pod"], "ttlAfterFailed": "1s" }]);
     let _controller = world.start_with(with(&policies, 0));
     world.pass(10_000).await;
     world.edit_of(&PODS, "held", |pod| {
-        pod["metadata"]["labels"] = json!({ "a": "b" })
+        pod["metadata"]["labels"] = json!({ "a": "b" });
     });
     world.pass(100).await;
     assert!(world.pod_lives("held"));

@@ -115,7 +115,7 @@ async fn explain_names_the_policy_the_deadline_and_what_overrides_it() {
          policy has applied to it for 1h in the process that leads\n"
     );
     world.edit_of(&PODS, "pod", |pod| {
-        pod["metadata"]["finalizers"] = json!(["example.com/a"])
+        pod["metadata"]["finalizers"] = json!(["example.com/a"]);
     });
     assert!(
         explained(&world, &config, Kind::Pod, "pod")

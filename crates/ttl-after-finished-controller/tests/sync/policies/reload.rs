@@ -40,17 +40,17 @@ impl File {
     }
 }
 
-const ONLY_A: &str = r#"
+const ONLY_A: &str = r"
 policyGracePeriod: 1h
 policies:
 - {name: a, ttlAfterSucceeded: 1m, selector: {matchLabels: {app: a}}}
-"#;
-const A_AND_B: &str = r#"
+";
+const A_AND_B: &str = r"
 policyGracePeriod: 1h
 policies:
 - {name: a, ttlAfterSucceeded: 1m, selector: {matchLabels: {app: a}}}
 - {name: b, ttlAfterSucceeded: 1m, selector: {matchLabels: {app: b}}}
-"#;
+";
 
 fn world() -> World {
     let world = World::new();

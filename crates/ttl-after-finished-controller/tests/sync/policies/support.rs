@@ -74,7 +74,7 @@ impl World {
     pub(crate) fn label_namespace(&self, labels: &Value) {
         self.server
             .edit(&NAMESPACES, "", "default", |namespace| {
-                namespace["metadata"]["labels"] = labels.clone()
+                namespace["metadata"]["labels"] = labels.clone();
             })
             .unwrap();
     }
