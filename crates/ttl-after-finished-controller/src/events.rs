@@ -24,6 +24,8 @@ const ACTION: &str = "Delete";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     Remark(Remark),
+    /// The config file has changed to this number of policies.
+    PoliciesChanged(usize),
     /// An object was deleted this long after its expiry.
     Deleted(Deletion, Duration),
     /// An object cannot be deleted for now.
@@ -130,6 +132,12 @@ impl Event {
     pub fn record(self, numbers: &Numbers, recorder: &dyn Recorder) {
         match self {
             Self::Remark(remark) => remark.record(recorder),
+            Self::PoliciesChanged(policies) => {
+                tracing::info!(
+                    policies,
+                    "took the changed policies, whose grace period begins now"
+                );
+            }
             Self::Deleted(deletion, lag) => {
                 let Deletion {
                     uid,

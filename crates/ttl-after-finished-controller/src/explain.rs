@@ -22,7 +22,6 @@ use crate::view::JobView;
 pub fn explain(
     config: &Config,
     pass: &Pass<TtlAfterFinishedController>,
-    now: Now,
     kind: Kind,
     object: &ObjectKey,
 ) -> Explanation<TtlAfterFinishedController> {
@@ -64,7 +63,6 @@ pub fn explain(
         Some(Ok(answer)) => answer.namespace().map(|found| &found.view),
         Some(Err(failed)) => return Err(failed.clone().into()),
     };
-    let _ = now;
     text += &by_policy(&config.compiled(), candidate, namespace, clock.now);
     Ok(Prepared::Ready(text))
 }

@@ -120,12 +120,12 @@ impl App for TtlAfterFinishedController {
         help: "The Job, or the pod",
         settings: &["onlyPolicies", "policyGracePeriod"],
         by: Explainer::OneOr(
-            |config, pass, now, job| explain::explain(config, pass, now, Kind::Job, job),
+            |config, pass, _, job| explain::explain(config, pass, Kind::Job, job),
             ExplainOther {
                 flag: "pod",
                 object: "NAMESPACE/POD",
                 help: "Explain this pod instead of a Job, as pod/NAMESPACE/POD does",
-                by: |config, pass, now, pod| explain::explain(config, pass, now, Kind::Pod, pod),
+                by: |config, pass, _, pod| explain::explain(config, pass, Kind::Pod, pod),
             },
         ),
     });

@@ -14,7 +14,7 @@ use controller_core::cache::Change;
 use controller_core::controller::{ContextMut, LoopEvent, Requeue, Watches};
 use controller_core::meta::ObjectKey;
 
-use crate::events::Remark;
+use crate::events::{Event, Remark};
 use crate::policy::state::PolicyState;
 use crate::policy::view::{Candidate, InNamespace, NamespaceView};
 use crate::policy::{Kind, Policies};
@@ -173,6 +173,7 @@ pub(crate) fn take(cx: &mut ContextMut<'_, TtlAfterFinishedController>, policies
         return;
     }
     begin(cx, policies);
+    cx.out.record(Event::PoliciesChanged(policies.list.len()));
     if cx.leading {
         requeue_all(cx, Requeue::Now);
     }

@@ -89,6 +89,7 @@ impl<A: App> Watched<A> {
         let change = read.and_then(|config| (self.reload.change)(&self.driver.controller, &config));
         let problem = match change {
             Ok(change) => {
+                tracing::debug!("took the config file");
                 self.driver.act(|event_loop, now| event_loop.reload(change, now));
                 None
             }

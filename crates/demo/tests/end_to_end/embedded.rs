@@ -19,7 +19,7 @@ async fn the_story_is_told_in_plain_lines_and_every_step_is_checked() {
     assert_eq!((ended.status.code(), ended.stderr.as_str()), (Some(0), ""));
     let story = ended.stdout.join("\n");
     for expected in [
-        "Scene 1 of 6, ttl-controller: It tells each kubelet, by the number of nodes, how long it may cache secrets \
+        "Scene 1 of 7, ttl-controller: It tells each kubelet, by the number of nodes, how long it may cache secrets \
          and config maps.",
         "Step 1 of 7, 90 nodes. No controller runs yet, so nobody tells their kubelets how long to cache.",
         "ttl-controller says: step chosen (nodes=90, step=0, ttl_seconds=0)",
@@ -31,7 +31,7 @@ async fn the_story_is_told_in_plain_lines_and_every_step_is_checked() {
         ": 520 × 30 s; ",
         "ttl-controller wrote demo-node-0007: TTL set to 0 s, was 999",
         ": 80 × 0 s; 1 write\n",
-        "Scene 2 of 6, taint-eviction-controller: It evicts pods from nodes that fail, each when its own toleration \
+        "Scene 2 of 7, taint-eviction-controller: It evicts pods from nodes that fail, each when its own toleration \
          ends.",
         "get pods -o wide -w",
         "wrote default/demo-0001-intolerant: pod deleted: taint node.kubernetes.io/not-ready:NoExecute of node \
@@ -42,7 +42,7 @@ async fn the_story_is_told_in_plain_lines_and_every_step_is_checked() {
         "more: condition DisruptionTarget written: taint node.kubernetes.io/unreachable:NoExecute of node \
          demo-node-0002, deadline ",
         ": 6 × demo-node-0001, 1 × demo-node-0002, 7 × demo-node-0003; 15 writes",
-        "Scene 3 of 6, ttl-after-finished-controller: It deletes Jobs that have finished, when their \
+        "Scene 3 of 7, ttl-after-finished-controller: It deletes Jobs that have finished, when their \
          ttlSecondsAfterFinished are over.",
         "more: Job deleted: finished at ",
         "Jobs by ttl: 1 × no ttl: stays, ",
@@ -50,7 +50,11 @@ async fn the_story_is_told_in_plain_lines_and_every_step_is_checked() {
         ": 4 × ttl 3 s, 4 × ttl 8 s; 8 writes",
         ": 1 × no ttl, 1 × ttl 3600 s, 2 × ttl 8 s; 8 writes",
         ": 1 × no ttl, 1 × ttl 3600 s; 4 writes",
-        "Scene 4 of 6, disruption-controller: It tells the Eviction API how many pods of a PodDisruptionBudget may go.",
+        "Scene 4 of 7, ttl-after-finished-controller: Its policies clean up Jobs that have no ttl.",
+        ": 6 × run; no writes",
+        ": 1 × failed, 1 × succeeded; 8 writes",
+        "  │ would leave it: it is annotated ttl-after-finished-controller/keep: \"true\"\n",
+        "Scene 5 of 7, disruption-controller: It tells the Eviction API how many pods of a PodDisruptionBudget may go.",
         "wrote default/demo-web: status written: disruptionsAllowed 1: 6 healthy, 5 desired, 6 expected",
         ": 3 × demo-node-0011, 3 × demo-node-0012; 1 write\n",
         "  $ disruption-controller explain default/demo-web\n",
@@ -63,7 +67,7 @@ async fn the_story_is_told_in_plain_lines_and_every_step_is_checked() {
         ": 1 × demo-node-0011, 4 × demo-node-0012; ",
         "  │ desiredHealthy 3: 6 expected less 3 that may be unavailable (50%, rounded up)\n",
         ": 4 × demo-node-0012; ",
-        "Scene 5 of 6, disruption-controller: Its `blockers` says why a drain hangs, and what to change.",
+        "Scene 6 of 7, disruption-controller: Its `blockers` says why a drain hangs, and what to change.",
         "  The eviction of demo-api-1 is refused: The disruption budget demo-api needs 2 healthy pods and has 2 \
          currently\n",
         "  $ disruption-controller blockers --node demo-node-0021\n",
@@ -72,7 +76,7 @@ async fn the_story_is_told_in_plain_lines_and_every_step_is_checked() {
         "  │ 2 pods on 1 node: 2 never go\n",
         "  │ waits: PodDisruptionBudget demo-api keeps 1 pod healthy, and has 1; waits for demo-api-1 (being deleted, ",
         ": 1 × demo-node-0022; ",
-        "Scene 6 of 6, resourceclaim-controller: It makes the ResourceClaims through which pods get devices, and gives \
+        "Scene 7 of 7, resourceclaim-controller: It makes the ResourceClaims through which pods get devices, and gives \
          the devices back.",
         ": 1 × not allocated; no writes",
         "ResourceClaim created for entry gpu of Pod default/demo-train-1",

@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use controller_core::cache::protobuf::{CONDITIONS, FieldKind, METADATA, METADATA_ONLY, Message};
-use controller_core::cache::{DecodeError, Identity, OwnerWire, View, Wire, time};
+use controller_core::cache::{DecodeError, Identity, OwnerWire, View, Wire, share, time};
 use controller_core::labels::Labels;
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::Timestamp;
@@ -26,7 +26,8 @@ pub struct Candidate {
     pub object: JobView,
     /// It failed, rather than succeeded.
     pub failed: bool,
-    pub labels: Labels,
+    /// Equal labels share one `Arc`.
+    pub labels: Arc<Labels>,
     /// The uid of its controller.
     pub owner: Option<Uid>,
     /// A kubelet made it of a file: deleted, it comes back.
@@ -135,7 +136,7 @@ impl Metadata {
             kind,
             object,
             failed,
-            labels: self.labels.unwrap_or_default(),
+            labels: share(self.labels.unwrap_or_default()),
             owner: owner.map(|owner| owner.uid),
             mirror,
             keep,

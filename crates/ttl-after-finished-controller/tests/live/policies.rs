@@ -1,6 +1,7 @@
 //! Clean-up policies, with the permissions that the chart gives for them, next to the cluster's own loop.
 
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
+use std::fmt::{Debug, Write as _};
 use std::fs;
 use std::time::Duration;
 
@@ -11,8 +12,10 @@ use futures::{StreamExt, stream};
 use jiff::SignedDuration;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy};
 use local_control_plane::eventually;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
@@ -226,33 +229,41 @@ fn ten_policies() -> String {
     text
 }
 
-/// The numbers of the objects that have not been deleted.
-async fn left<K>(cluster: &Cluster, prefix: &str) -> Vec<usize>
+/// The objects that have not been deleted, by number.
+async fn left<K>(cluster: &Cluster, prefix: &str) -> BTreeMap<usize, ObjectMeta>
 where
-    K: kube::Resource<DynamicType = ()>
-        + k8s_openapi::Resource
-        + Clone
-        + std::fmt::Debug
-        + serde::de::DeserializeOwned,
+    K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
 {
     let objects: Api<K> = Api::all(cluster.control_plane.client());
     let found = objects.list_metadata(&ListParams::default()).await.unwrap();
-    let left = found
-        .items
-        .into_iter()
-        .filter(|object| object.metadata.deletion_timestamp.is_none());
-    let numbers = left.filter_map(|object| {
-        object
-            .metadata
-            .name?
-            .strip_prefix(prefix)?
-            .strip_prefix('-')?
-            .parse()
-            .ok()
+    let metadata = found.items.into_iter().map(|object| object.metadata);
+    let left = metadata.filter(|metadata| metadata.deletion_timestamp.is_none());
+    let number = |metadata: &ObjectMeta| {
+        let name = metadata.name.as_deref()?;
+        name.strip_prefix(prefix)?.strip_prefix('-')?.parse().ok()
+    };
+    left.filter_map(|metadata| Some((number(&metadata)?, metadata)))
+        .collect()
+}
+
+/// The delete of each object, as the controller sends it.
+async fn deletes<K>(cluster: &Cluster, prefix: &str, in_the_foreground: bool) -> BTreeMap<usize, DeleteParams>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let left = left::<K>(cluster, prefix).await.into_iter();
+    let delete = left.map(|(number, metadata)| {
+        let params = DeleteParams {
+            propagation_policy: in_the_foreground.then_some(PropagationPolicy::Foreground),
+            preconditions: Some(Preconditions {
+                uid: metadata.uid,
+                resource_version: metadata.resource_version,
+            }),
+            ..DeleteParams::default()
+        };
+        (number, params)
     });
-    let mut numbers: Vec<usize> = numbers.collect();
-    numbers.sort_unstable();
-    numbers
+    delete.collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -298,25 +309,25 @@ async fn live_twenty_thousand_jobs_and_pods_go_at_the_speed_of_their_deletes() {
     let wanted: Vec<usize> = (0..HALF).filter(|number| !goes(*number)).collect();
     let number = 2 * (HALF - wanted.len());
 
-    // The floor: a plain client, 16 at a time.
+    // The floor: the same deletes of the same account by a plain client, 16 at a time.
     fill().await;
+    let client = cluster.client().await;
+    let of_jobs = deletes::<Job>(&cluster, "job", true).await;
+    let of_pods = deletes::<Pod>(&cluster, "pods", false).await;
     let clock = Clock::system();
     let began = clock.instant();
-    let client = control_plane.client();
-    let deletes = (0..HALF)
-        .filter(|number| goes(*number))
-        .flat_map(|number| [(true, number), (false, number)]);
-    stream::iter(deletes)
+    let all = (0..HALF).filter(|number| goes(*number));
+    stream::iter(all.flat_map(|number| [(true, number), (false, number)]))
         .for_each_concurrent(16, async |(is_job, number)| {
             let namespace = namespace_of(number);
             if is_job {
                 let jobs: Api<Job> = Api::namespaced(client.clone(), &namespace);
-                jobs.delete(&format!("job-{number}"), &DeleteParams::foreground())
+                jobs.delete(&format!("job-{number}"), &of_jobs[&number])
                     .await
                     .unwrap();
             } else {
                 let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
-                pods.delete(&format!("pods-{number}"), &DeleteParams::default())
+                pods.delete(&format!("pods-{number}"), &of_pods[&number])
                     .await
                     .unwrap();
             }
@@ -349,8 +360,10 @@ async fn live_twenty_thousand_jobs_and_pods_go_at_the_speed_of_their_deletes() {
         usage.peak_rss >> 20,
         usage.cpu
     );
-    assert_eq!(left::<Job>(&cluster, "job").await, wanted);
-    assert_eq!(left::<Pod>(&cluster, "pods").await, wanted);
+    let jobs = left::<Job>(&cluster, "job").await;
+    assert_eq!(jobs.into_keys().collect::<Vec<_>>(), wanted);
+    let pods = left::<Pod>(&cluster, "pods").await;
+    assert_eq!(pods.into_keys().collect::<Vec<_>>(), wanted);
     let most = shipped_or_debug(BUILT, 30 << 20, 60 << 20);
     assert!(usage.peak_rss <= most, "{} bytes", usage.peak_rss);
     let slowest = shipped_or_debug(BUILT, 1.1, 2.5);

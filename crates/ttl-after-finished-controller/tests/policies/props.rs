@@ -82,7 +82,7 @@ fn any_object() -> impl Strategy<Value = Candidate> {
                 failed,
                 keep,
                 mirror,
-                labels,
+                labels: Arc::new(labels),
                 ..object
             }
         },

@@ -208,7 +208,9 @@ impl Model for Cluster {
                 job.failed = failed;
             }),
             Act::Label(job, on) => {
-                self.edit(job, |job| job.labels = Labels::new(on.then_some(("app", "ci"))))
+                self.edit(job, |job| {
+                    job.labels = Arc::new(Labels::new(on.then_some(("app", "ci"))));
+                });
             }
             Act::Keep(job, keep) => self.edit(job, |job| job.keep = keep),
             Act::SetTtl(job, ttl) => self.edit(job, |job| job.object.ttl_seconds = ttl),

@@ -1,5 +1,6 @@
 //! Policies as a file has them, and objects.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::labels::Labels;
@@ -45,7 +46,7 @@ pub(crate) fn named(kind: Kind, name: &str) -> Candidate {
             deleting: false,
         },
         failed: false,
-        labels: Labels::default(),
+        labels: Arc::default(),
         owner: None,
         mirror: false,
         keep: false,
@@ -63,7 +64,7 @@ pub(crate) fn pod() -> Candidate {
 
 pub(crate) fn labelled(object: Candidate, key: &str, value: &str) -> Candidate {
     Candidate {
-        labels: Labels::new([(key, value)]),
+        labels: Arc::new(Labels::new([(key, value)])),
         ..object
     }
 }

@@ -110,8 +110,8 @@ async fn an_answer_that_is_long_in_coming_says_nothing_about_our_clock() {
     );
     let sender = Sender::new(client, Caller::new(world.clock.clone()), Encoding::default());
     let job = ObjectKey::namespaced("default", "job");
-    let explanation = driver::explain(sender, |pass, now| {
-        explain(&Config::default(), pass, now, Kind::Job, &job)
+    let explanation = driver::explain(sender, |pass, _| {
+        explain(&Config::default(), pass, Kind::Job, &job)
     })
     .await;
     assert_eq!(

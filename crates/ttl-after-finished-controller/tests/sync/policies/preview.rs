@@ -89,7 +89,7 @@ async fn a_preview_names_what_would_go_within_the_hour_and_deletes_nothing() {
 
 async fn explained(world: &World, config: &Config, kind: Kind, name: &str) -> String {
     let key = ObjectKey::namespaced("default", name);
-    let explained = driver::explain(sender(world), |pass, now| explain(config, pass, now, kind, &key)).await;
+    let explained = driver::explain(sender(world), |pass, _| explain(config, pass, kind, &key)).await;
     explained.unwrap()
 }
 
