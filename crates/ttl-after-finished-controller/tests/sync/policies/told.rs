@@ -4,7 +4,7 @@ use embedded_apiserver::{Fault, RequestVerb};
 use serde_json::json;
 
 use super::support::with;
-use crate::world::{World, process};
+use crate::world::World;
 
 #[tokio::test(start_paused = true)]
 async fn a_deletion_is_told_with_its_policy() {
@@ -50,22 +50,4 @@ async fn a_refused_delete_is_told_and_counted_by_policy() {
     assert!(!world.lives("job"));
     let refused = "ttl_after_finished_controller_policy_refused_total{policy=\"p\"} 1";
     assert!(controller.scrape().contains(refused), "{}", controller.scrape());
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_metrics_with_policies() {
-    let world = World::new();
-    world.failed("job", -60);
-    world.finished_job("by-ttl", 10, 0);
-    world.fail_next(1, RequestVerb::Delete, "jobs", Fault::status(403, "Forbidden"));
-    let file = tempfile::NamedTempFile::new().unwrap();
-    std::fs::write(
-        file.path(),
-        "policyGracePeriod: 0s\npolicies: [{name: p, ttlAfterFailed: 1s, maxPerHour: 3}]",
-    )
-    .unwrap();
-    // With a Lease, so that every family has a series.
-    let controller = world.start_with(process().config_file(file.path()).elected_as("us"));
-    world.pass(60).await;
-    insta::assert_snapshot!(controller.families());
 }
