@@ -221,3 +221,13 @@ metricRelabelings:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
+
+{{/* Not empty if clean-up policies may delete. */}}
+{{- define "controller.cleansUp.policies" -}}
+{{- if or .Values.config.policies .Values.config.onlyPolicies }}true{{ end -}}
+{{- end -}}
+
+{{/* Not empty if a clean-up policy names pods. */}}
+{{- define "controller.cleansUp.pods" -}}
+{{- range .Values.config.policies }}{{ if has "Pod" (.kinds | default list) }}true{{ end }}{{ end -}}
+{{- end -}}

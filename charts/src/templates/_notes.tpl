@@ -4,6 +4,8 @@
 {{ if .Values.config.observe }}
 It observes: it counts what blocks drains, and has no right to write (config.observe). The cluster's own disruption
 controller must run, as it does unless somebody has switched it off.
+{{ else if .Values.config.onlyPolicies }}
+It deletes by policies alone (config.onlyPolicies), next to the cluster's own loop, which keeps the Jobs with a TTL.
 {{ else if .Values.config.dryRun }}
 It decides and reports, and writes nothing (config.dryRun). What it would have written:
 
@@ -20,7 +22,7 @@ It writes. To compare it with the built-in loop first, run it next to that loop 
 
   helm upgrade {{ .Release.Name }} CHART -n {{ .Release.Namespace }} --reset-then-reuse-values --set config.dryRun=true
 {{ end }}
-{{- if not .Values.config.observe }}
+{{- if not (or .Values.config.observe .Values.config.onlyPolicies) }}
 The built-in loop must be off, or the two work against each other. Append -{{ .Chart.Name }} to --controllers of every
 kube-controller-manager, and keep its other entries. With kubeadm, on each control plane node:
 

@@ -1,7 +1,10 @@
 //! Jobs that run for a minute and are then left to their TTL.
 
+use std::fs;
 use std::time::Duration;
 
+use controller_core::config::GoDuration;
+use controller_testing::Start;
 use embedded_apiserver::{Actors, JOBS, Server};
 use futures::FutureExt;
 use serde_json::{Value, json};
@@ -40,6 +43,41 @@ const FAULTS: &[Fault] = &[
         told_by: &["DeletionsLate"],
     },
     Fault {
+        name: "a policy would delete more than it may",
+        begin: |cluster| {
+            for number in 0..3 {
+                let name = format!("without-ttl-{number}");
+                cluster.server.insert(job(&name, None)).unwrap();
+                finish(&cluster.server, &name);
+            }
+            cluster.start_as(|_, client, clock| {
+                let policies = json!([{"name": "ci", "ttlAfterSucceeded": "1s", "maxPerHour": 1}]);
+                let braked = Start::of::<TtlAfterFinishedController>().configured(|config| {
+                    config.policies = serde_json::from_value(policies).unwrap();
+                    config.policy_grace_period = GoDuration::default();
+                });
+                braked.start(client, clock)
+            });
+        },
+        told_by: &["BrakeEngaged"],
+    },
+    Fault {
+        name: "somebody breaks the policies",
+        begin: |cluster| {
+            cluster.start_as(|_, client, clock| {
+                let file = tempfile::NamedTempFile::new().unwrap();
+                let policy = |ttl: &str| format!("policies: [{{name: ci, ttlAfterSucceeded: {ttl}}}]");
+                fs::write(file.path(), policy("1h")).unwrap();
+                let start = Start::of::<TtlAfterFinishedController>().config_file(file.path());
+                fs::write(file.path(), policy("1 hour")).unwrap();
+                // The process reads the file until the test ends.
+                file.keep().unwrap();
+                start.start(client, clock)
+            });
+        },
+        told_by: &["ConfigFileRefused"],
+    },
+    Fault {
         name: LEFT_DRY,
         begin: leave_dry,
         told_by: &["PlannedWritesUndone"],
@@ -51,15 +89,7 @@ fn load(server: &Server, tick: u64) {
         return;
     }
     let ttl = 30 + 20 * (tick % 7);
-    server
-        .insert(json!({
-            "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name(tick)},
-            "spec": {
-                "ttlSecondsAfterFinished": ttl,
-                "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}},
-            },
-        }))
-        .unwrap();
+    server.insert(job(&name(tick), Some(ttl))).unwrap();
     if let Some(ended) = tick.checked_sub(RUNS) {
         finish(server, &name(ended));
         // Some users delete their Job before the TTL ends.
@@ -67,6 +97,16 @@ fn load(server: &Server, tick: u64) {
             server.delete(&JOBS, "default", &name(ended)).unwrap();
         }
     }
+}
+
+fn job(name: &str, ttl: Option<u64>) -> Value {
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
+        "spec": {
+            "ttlSecondsAfterFinished": ttl,
+            "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}},
+        },
+    })
 }
 
 fn finish(server: &Server, name: &str) {

@@ -31,12 +31,23 @@ pub trait App: Controller {
     /// The subcommand `preflight`; `None`: no such subcommand.
     const PREFLIGHT: Option<Preflight<Self>> = None;
 
+    /// What a changed config file changes while the process runs; `None`: nothing.
+    const RELOAD: Option<Reload<Self>> = None;
+
     /// Makes the controller from its configuration and the answers in `pass`. An error is logged, and `start` is called
     /// again with an empty pass.
     fn start(config: &Self::Config, pass: &Pass<Self>, registry: &Registry) -> Started<Self>;
 
     /// Names each watched kind and the store that it fills.
     fn watch(&self, informers: &mut impl Informers<Self>);
+}
+
+/// What a changed config file changes while the process runs.
+pub struct Reload<A: App> {
+    /// Returns whether the file is read again when it changes.
+    pub is_on: fn(&A::Config) -> bool,
+    /// What a valid new configuration changes, or why this process cannot take it.
+    pub change: fn(&A, &A::Config) -> Result<A::StateChange, String>,
 }
 
 /// The controller, or the queries to send first. An error of its metrics ends the process.
@@ -127,13 +138,19 @@ pub struct Report<A: App> {
     pub plugin: &'static str,
     /// Flags besides those of the connection and the log.
     pub flags: &'static [Flag],
+    /// The settings of the controller that change what is printed, by config-file key.
+    pub settings: &'static [&'static str],
     /// Makes the report.
     pub by: ReportBy<A>,
 }
 
 /// Makes a report, or names the queries to send first.
-pub type ReportBy<A> =
-    fn(&Pass<A>, Now, &Flags) -> Result<Prepared<<A as Controller>::Query, Printed>, Failure>;
+pub type ReportBy<A> = fn(
+    &<A as App>::Config,
+    &Pass<A>,
+    Now,
+    &Flags,
+) -> Result<Prepared<<A as Controller>::Query, Printed>, Failure>;
 
 /// A flag of a [`Report`].
 pub struct Flag {

@@ -27,6 +27,7 @@
 //! | [`api`], [`rival`] | requests and what their answers mean; writers that undo our writes |
 //! | [`events`], [`metrics`], [`workqueue`] | events; families of metrics; `workqueue_*` and the token bucket |
 //! | [`app`], [`about`](mod@about), [`config`], [`version`] | what a binary needs to know of its controller; its settings; versions of Kubernetes |
+//! | [`labels`], [`selector`] | labels of an object, and label selectors |
 //! | [`time`], [`error`], [`meta`], [`log_throttle`], [`fingerprint`] | time; error chains; names, uids and owners; repeated log lines; states as hashes |
 //!
 //! `controller-runtime` makes a process of it. A controller's library depends on this crate alone.
@@ -56,10 +57,12 @@ pub mod controller;
 pub mod error;
 pub mod events;
 pub mod fingerprint;
+pub mod labels;
 pub mod log_throttle;
 pub mod meta;
 pub mod metrics;
 pub mod rival;
+pub mod selector;
 pub mod time;
 pub mod version;
 pub mod workqueue;

@@ -65,7 +65,7 @@ impl Chart {
             for object in objects.into_iter().filter(gives_permissions) {
                 create(control_plane, object).await;
             }
-            policies::create(control_plane, self.rendered_as(POLICIES).objects()).await;
+            policies::create(control_plane, self.limits()).await;
         };
         let control_plane = Leased::take(options, &prepared, create).await.unwrap();
         let kubeconfig = self.installed(&control_plane).await;
@@ -78,6 +78,21 @@ impl Chart {
             until_limited(&control_plane, &user(self.controller)).await;
         }
         (control_plane, kubeconfig)
+    }
+
+    /// The policies that limit the account's writes: its own, or those of the chart without any values.
+    fn limits(self) -> Vec<Value> {
+        let is_policy = |object: &Value| {
+            object["kind"]
+                .as_str()
+                .is_some_and(|kind| kind.starts_with("ValidatingAdmission"))
+        };
+        let mut own = self.objects();
+        own.retain(is_policy);
+        if own.is_empty() {
+            own = self.rendered_as(POLICIES).objects();
+        }
+        own
     }
 
     /// The kubeconfig with a token of the account of an installed chart, once its permissions are in force.

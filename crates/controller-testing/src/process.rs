@@ -1,5 +1,6 @@
 //! A controller inside the test: what `main` assembles, on a client and a clock of the test.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,11 +9,13 @@ use controller_core::config::{ControllerConfig, Encoding};
 use controller_core::time::saturating_add;
 use controller_runtime::api::limits::{Limits, Permits, limited};
 use controller_runtime::api::metrics::RequestMetrics;
+use controller_runtime::args::Layers;
 use controller_runtime::clock::Clock;
 use controller_runtime::driver::Env;
 use controller_runtime::events::Reporter;
 use controller_runtime::leader::ElectionConfig;
 use controller_runtime::metrics::{Build, Metrics, encode};
+use controller_runtime::readiness::Readiness;
 use controller_runtime::runtime::Services;
 use controller_runtime::shutdown::Trigger;
 use controller_runtime::tasks::TaskSet;
@@ -62,12 +65,14 @@ pub struct Start<C> {
     /// Replaces the default, a year from the start.
     certified_until: Option<Timestamp>,
     dry_run: bool,
+    layers: Layers,
     run: RunController<C>,
 }
 
 /// A running process; dropping it kills the process.
 pub struct Running {
     registry: Registry,
+    readiness: Readiness,
     stop: Trigger,
     release: Trigger,
     ended: oneshot::Receiver<Result<(), String>>,
@@ -87,6 +92,7 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
             encoding: None,
             certified_until: None,
             dry_run: false,
+            layers: Layers::default(),
             run: run_of::<A>(),
         }
     }
@@ -129,6 +135,14 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
     #[must_use]
     pub fn lease_in(mut self, namespace: &'static str) -> Self {
         self.namespace = namespace;
+        self
+    }
+
+    /// Takes the configuration from this file, which is read again when it changes.
+    #[must_use]
+    pub fn config_file(mut self, path: &Path) -> Self {
+        self.layers = Layers::of_file(path);
+        self.config = self.layers.config().unwrap();
         self
     }
 
@@ -184,6 +198,8 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
         env.encoding = self
             .encoding
             .unwrap_or(self.config.common().kube_api_content_type);
+        env.layers = self.layers;
+        let readiness = env.readiness.clone();
         let mut services = Services::new();
         let election = self.identity.map(|identity| ElectionConfig {
             namespace: self.namespace.into(),
@@ -210,6 +226,7 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
         });
         Running {
             registry,
+            readiness,
             stop,
             release,
             ended,
@@ -249,6 +266,11 @@ impl Running {
             .lines()
             .filter(|line| line.starts_with("# ") && !line.contains(" process_"));
         families.collect::<Vec<_>>().join("\n")
+    }
+
+    /// The body of `/readyz?verbose`.
+    pub fn readyz(&self) -> String {
+        self.readiness.report().text("readyz", true)
     }
 
     /// The tasks of the process; a test may add tasks that live as long.

@@ -1,5 +1,6 @@
 //! The controllers: the binaries that a user installs, as children of the demo.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -9,6 +10,7 @@ use controller_runtime::clock::Clock;
 use controller_runtime::shutdown::{self, Shutdown, Trigger};
 use controller_runtime::tasks::TaskSet;
 use rustix::process::{Pid, Signal, kill_process};
+use tempfile::NamedTempFile;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::{mpsc, oneshot, watch};
@@ -17,6 +19,7 @@ use crate::cluster::Access;
 use crate::event::{Event, Reporter};
 use crate::log::{self, Line};
 use crate::metrics::Metrics;
+use crate::scenes::POLICIES;
 
 /// Interval between reads of the metrics.
 const SCRAPE_EVERY: Duration = Duration::from_millis(100);
@@ -26,6 +29,8 @@ const LISTENS_WITHIN: Duration = Duration::from_secs(20);
 const ANSWERS_WITHIN: Duration = Duration::from_secs(20);
 /// Time limit for a graceful exit of a controller.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
+/// The controller that has policies.
+const CLEANS_UP: &str = "ttl-after-finished-controller";
 /// Number of last log lines to repeat for a controller that ended.
 const LAST_WORDS: usize = 3;
 
@@ -39,6 +44,8 @@ pub(crate) struct Controllers {
     stop: Trigger,
     stopping: Shutdown,
     failed: mpsc::UnboundedSender<Error>,
+    /// The config file of the controller that has policies.
+    policies: NamedTempFile,
 }
 
 /// A running controller.
@@ -66,7 +73,9 @@ impl Controllers {
             stop,
             stopping,
             failed,
+            policies: NamedTempFile::new().context("make a config file")?,
         };
+        fs::write(controllers.policies.path(), POLICIES).context("write the config file")?;
         Ok((controllers, failures))
     }
 
@@ -189,6 +198,9 @@ impl Controllers {
             // Ctrl-C in a terminal signals the whole group; the demo stops its children itself.
             .process_group(0)
             .kill_on_drop(true);
+        if controller == CLEANS_UP {
+            command.arg("--config").arg(self.policies.path());
+        }
         let settings = std::env::vars_os().map(|(name, _)| name);
         for setting in settings.filter(|name| name.to_string_lossy().starts_with("CONTROLLER_")) {
             command.env_remove(setting);

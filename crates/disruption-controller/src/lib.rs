@@ -7,14 +7,12 @@ pub mod discovery;
 pub mod drain;
 pub mod events;
 pub mod explain;
-pub mod labels;
 pub mod metrics;
 pub mod reconcile;
 pub mod requests;
 mod results;
 pub mod route;
 pub mod scales;
-pub mod selector;
 pub mod state;
 pub mod view;
 
@@ -26,6 +24,7 @@ use controller_core::app::{
 };
 use controller_core::cache::Store;
 use controller_core::controller::Pass;
+pub use controller_core::{labels, selector};
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet, StatefulSet};
 use k8s_openapi::api::core::v1::{Node, Pod, ReplicationController};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;

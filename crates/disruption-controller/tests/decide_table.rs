@@ -19,7 +19,7 @@
 //! | `TestUpdateDisruptedPods` | [`entries_of_disrupted_pods_go_when_they_have_had_their_effect`] |
 //! | `TestBasicFinderFunctions`, `TestDeploymentFinderFunction` | [`the_scale_of_a_controller_is_that_of_its_workload`] |
 //! | `TestUpdatePDBStatusRetries` | `sync/races.rs::an_eviction_that_races_a_status_write_is_never_overwritten` |
-//! | `TestInvalidSelectors` | [`what_the_api_server_would_refuse_fails_safe`] (DIS-9: and it observes the generation); `src/selector.rs::what_the_api_server_refuses_is_invalid` |
+//! | `TestInvalidSelectors` | [`what_the_api_server_would_refuse_fails_safe`] (DIS-9: and it observes the generation); `controller-core/src/selector.rs::what_the_api_server_refuses_is_invalid` |
 //! | `TestStalePodDisruption` | [`a_disruption_that_does_not_come_is_stale_after_two_minutes`]; `sync/stale.rs` |
 //! | `TestKeepExistingPDBConditionDuringSync` | `sync/budgets.rs::foreign_conditions_and_fields_stay` |
 //!

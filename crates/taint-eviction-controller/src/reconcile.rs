@@ -267,7 +267,9 @@ impl TaintEvictionController {
         let until = decide::waits_until(&self.through_budgets, &pending.taint, pending.deadline);
         let until = until.filter(|until| now.wall < *until);
         match (key, state.through.of(&pod.key, &pod.uid), until) {
-            _ if self.admission(cx, &pod, &pending.taint, now.wall) == Admission::Waits => return again(None),
+            _ if self.admission(cx, &pod, &pending.taint, now.wall) == Admission::Waits => {
+                return again(None);
+            }
             (Key::Again(_), Some(waiting), Some(_)) if now.wall < waiting.next_try => {
                 return again(Some(waiting.next_try));
             }

@@ -429,24 +429,6 @@ fn no_run_within_bounds_leaves_a_pod_that_does_not_tolerate() {
     sim::assert_sound(one_pod(None), bounds);
 }
 
-/// The same with a brake, and a process that crashes.
-#[test]
-fn no_run_within_bounds_lets_two_pods_go_within_a_window() {
-    let mut cluster = Cluster::braked(None);
-    let (node, taint, stamped) = (0, 0, true);
-    let tolerates = Tolerates::Nothing;
-    for pod in 0..2 {
-        cluster.act(&Act::Bind { pod, node, tolerates }, NOW);
-    }
-    cluster.act(&Act::Taint { node, taint, stamped }, NOW);
-    let bounds = Bounds {
-        acts: 0,
-        lag: 1,
-        ..Bounds::FEW
-    };
-    sim::assert_sound(cluster, bounds);
-}
-
 #[test]
 fn a_delete_that_is_accepted_and_not_done_is_found() {
     sim::assert_found(

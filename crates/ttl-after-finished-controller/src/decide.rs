@@ -18,6 +18,8 @@ use controller_core::api::CLOCK_TOLERANCE;
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::{SignedDuration, Timestamp};
 
+use crate::policy::Kind;
+use crate::state::Key;
 use crate::view::{Finish, JobView};
 
 /// What the state of a Job means at some moment.
@@ -60,14 +62,39 @@ pub enum ExpiryPlan {
     Delete(Deletion),
 }
 
-/// A delete of exactly this state of one Job.
+/// A delete of exactly this state of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletion {
-    pub job: ObjectKey,
+    pub kind: Kind,
+    pub object: ObjectKey,
     pub uid: Uid,
     pub version: Arc<str>,
     pub finish: Timestamp,
     pub expiry: Timestamp,
+    pub by: By,
+}
+
+/// What wants an object deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum By {
+    /// The Job's own ttl.
+    Ttl,
+    Policy {
+        name: Arc<str>,
+        /// The object failed, rather than succeeded.
+        failed: bool,
+        /// When its grace period was over, in uptime.
+        allowed: Duration,
+    },
+}
+
+impl Deletion {
+    pub fn key(&self) -> Key {
+        Key {
+            kind: self.kind,
+            object: self.object.clone(),
+        }
+    }
 }
 
 /// When a Job that finished at `finish` expires.
@@ -118,11 +145,13 @@ pub fn plan(job: &JobView, now: Timestamp) -> ExpiryPlan {
             after: Duration::try_from(expiry.duration_since(now)).unwrap_or(Duration::ZERO),
         },
         JobJudgement::Expired { finish, expiry } => ExpiryPlan::Delete(Deletion {
-            job: job.key.clone(),
+            kind: Kind::Job,
+            object: job.key.clone(),
             uid: job.uid.clone(),
             version: Arc::clone(&job.version),
             finish,
             expiry,
+            by: By::Ttl,
         }),
     }
 }

@@ -1,42 +1,111 @@
-//! Deletes finished Jobs and their dependents `spec.ttlSecondsAfterFinished` seconds after they finished.
+//! Deletes finished Jobs and their dependents `spec.ttlSecondsAfterFinished` seconds after they finished, and finished
+//! Jobs and pods by clean-up policies.
 
 pub mod config;
 pub mod decide;
 pub mod events;
 pub mod explain;
 pub mod metrics;
+pub mod policy;
 pub mod reconcile;
 pub mod requests;
 pub mod state;
 pub mod view;
 
+use std::sync::Arc;
+
 use controller_core::about::{About, about};
-use controller_core::app::{App, BuiltIn, Explain, Explainer, Informers, Preflight, Prepared, Started};
+use controller_core::app::{
+    App, BuiltIn, Explain, ExplainOther, Explainer, Informers, Preflight, Prepared, Reload, Report,
+    RulesOfGates, Started,
+};
+use controller_core::cache::Store;
 use controller_core::controller::Pass;
 use k8s_openapi::api::batch::v1::Job;
-use prometheus::{Histogram, Registry};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use prometheus::Registry;
 
 use crate::config::Config;
-use crate::view::JobWire;
+use crate::metrics::Numbers;
+use crate::policy::view::{Candidate, JobCandidateWire, NamespaceView, NamespaceWire, PodWire};
+use crate::policy::{Kind, Policies};
+use crate::state::StateChange;
+use crate::view::{JobView, JobWire};
 
 /// Name of the binary, the Lease, the field manager and the chart.
 pub const NAME: &str = "ttl-after-finished-controller";
+
+/// Pods that have finished; the others would be most of the cluster.
+const FINISHED: &str = "status.phase!=Pending,status.phase!=Running,status.phase!=Unknown";
 
 /// The controller; as an [`App`] also its binary.
 #[derive(Debug)]
 pub struct TtlAfterFinishedController {
     concurrent_syncs: usize,
-    /// How long after their expiry Jobs were deleted.
-    deletions: Histogram,
+    /// The policies of the start.
+    policies: Arc<Policies>,
+    /// Jobs with a ttl are left to the cluster's own loop.
+    only_policies: bool,
+    /// What a policy may ask for is watched.
+    watches: Watched,
+    numbers: Numbers,
+}
+
+/// What is watched for policies.
+#[derive(Clone, Copy, Debug)]
+struct Watched {
+    /// All Jobs, and namespaces.
+    policies: bool,
+    pods: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct Stores {
+    /// Jobs with a ttl; empty where `candidates` has all Jobs.
+    pub jobs: Store<JobView>,
+    /// All Jobs, if there are policies.
+    pub candidates: Store<Candidate>,
+    /// Finished pods, if a policy names pods.
+    pub pods: Store<Candidate>,
+    /// All namespaces, if there are policies.
+    pub namespaces: Store<NamespaceView>,
+}
+
+impl Stores {
+    /// The objects of a kind to which policies may apply.
+    pub const fn candidates_of(&self, kind: Kind) -> &Store<Candidate> {
+        match kind {
+            Kind::Job => &self.candidates,
+            Kind::Pod => &self.pods,
+        }
+    }
 }
 
 impl TtlAfterFinishedController {
     /// Fails if `registry` already has this controller's metrics.
     pub fn new(config: &Config, registry: &Registry) -> prometheus::Result<Self> {
+        let policies = config.compiled();
         Ok(Self {
             concurrent_syncs: config.concurrent_syncs as usize,
-            deletions: metrics::deletion_duration(registry)?,
+            only_policies: config.only_policies,
+            watches: Watched {
+                policies: config.has_policies(),
+                pods: policies.name(Kind::Pod),
+            },
+            policies: Arc::new(policies),
+            numbers: Numbers::register(registry)?,
         })
+    }
+
+    /// The policies of a changed file, if what they need is watched.
+    fn reloaded(&self, config: &Config) -> Result<StateChange, String> {
+        let policies = config.compiled();
+        if policies.name(Kind::Pod) && !self.watches.pods {
+            return Err(
+                "policies: one names pods, which this process does not watch: start it again".to_owned(),
+            );
+        }
+        Ok(StateChange::Policies(Arc::new(policies)))
     }
 }
 
@@ -46,11 +115,26 @@ impl App for TtlAfterFinishedController {
     const ABOUT: About = about!();
 
     const EXPLAIN: Option<Explain<Self>> = Some(Explain {
-        about: "Print when a Job finished, when it expires, or why it does not",
-        object: "NAMESPACE/JOB",
-        help: "The Job",
-        settings: &[],
-        by: Explainer::One(|_, pass, _, job| explain::explain(pass, job)),
+        about: "Print when a Job or a pod finished, when it is deleted and by what, or why not",
+        object: "NAMESPACE/JOB|pod/NAMESPACE/POD",
+        help: "The Job, or the pod",
+        settings: &["onlyPolicies", "policyGracePeriod"],
+        by: Explainer::OneOr(
+            |config, pass, _, job| explain::explain(config, pass, Kind::Job, job),
+            ExplainOther {
+                flag: "pod",
+                object: "NAMESPACE/POD",
+                help: "Explain this pod instead of a Job, as pod/NAMESPACE/POD does",
+                by: |config, pass, _, pod| explain::explain(config, pass, Kind::Pod, pod),
+            },
+        ),
+    });
+
+    const REPORT: Option<Report<Self>> = Some(policy::preview::REPORT);
+
+    const RELOAD: Option<Reload<Self>> = Some(Reload {
+        is_on: Config::has_policies,
+        change: Self::reloaded,
     });
 
     const PREFLIGHT: Option<Preflight<Self>> = Some(Preflight {
@@ -61,7 +145,10 @@ impl App for TtlAfterFinishedController {
             events: None,
         },
         rules: include_str!("../../../charts/src/ttl-after-finished-controller/rules.yaml"),
-        rules_of_gates: None,
+        rules_of_gates: Some(RulesOfGates {
+            rules: include_str!("../../../charts/src/ttl-after-finished-controller/rules-of-policies.yaml"),
+            is_on: Config::needs,
+        }),
     });
 
     fn start(config: &Config, _: &Pass<Self>, registry: &Registry) -> Started<Self> {
@@ -69,6 +156,14 @@ impl App for TtlAfterFinishedController {
     }
 
     fn watch(&self, informers: &mut impl Informers<Self>) {
-        informers.fill::<Job, JobWire>(|jobs| jobs);
+        if !self.watches.policies {
+            informers.fill::<Job, JobWire>(|stores| &mut stores.jobs);
+            return;
+        }
+        informers.fill::<Job, JobCandidateWire>(|stores| &mut stores.candidates);
+        informers.fill::<Namespace, NamespaceWire>(|stores| &mut stores.namespaces);
+        if self.watches.pods {
+            informers.fill_selected::<Pod, PodWire>(Some(FINISHED), |stores| &mut stores.pods);
+        }
     }
 }

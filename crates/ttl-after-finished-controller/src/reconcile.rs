@@ -11,22 +11,23 @@
 use std::time::Duration;
 
 use controller_core::api::{AnswerClass as Answered, CLOCK_TOLERANCE, Denial};
-use controller_core::cache::Store;
 use controller_core::controller::{
-    Action, CacheWrite, Context, ContextMut, Controller, Inspector, LoopEvent, Outcome, Queue, Requeue,
-    ResultOf, Retry, RetryLimit,
+    Action, CacheRead, CacheWrite, Context, ContextMut, Controller, Inspector, LoopEvent, Now, Outcome,
+    Queue, RequestOf, Requeue, ResultOf, Retry, RetryLimit,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::ObjectKey;
 use controller_core::time::saturating_add;
+use jiff::{SignedDuration, Timestamp};
 use prometheus::Registry;
 
-use crate::decide::{Deletion, ExpiryPlan, JobJudgement, judge, plan, slower_clock};
+use crate::decide::{By, Deletion, ExpiryPlan, JobJudgement, judge, plan, slower_clock};
 use crate::events::{Event, Remark};
-use crate::requests::Query;
-use crate::state::{self, State};
+use crate::policy::Kind;
+use crate::requests::{Answer, Query};
+use crate::state::{self, Key, State, StateChange};
 use crate::view::JobView;
-use crate::{NAME, TtlAfterFinishedController, metrics};
+use crate::{NAME, Stores, TtlAfterFinishedController, metrics};
 
 /// The queue's name in the metrics, same as upstream.
 const QUEUE: &str = "ttl_jobs_to_delete";
@@ -34,12 +35,12 @@ const QUEUE: &str = "ttl_jobs_to_delete";
 const RETRY_LAST: Duration = Duration::from_secs(8);
 
 impl Controller for TtlAfterFinishedController {
-    type Stores = Store<JobView>;
+    type Stores = Stores;
     type State = State;
-    type Key = ObjectKey;
+    type Key = Key;
     type Query = Query;
     type Write = Deletion;
-    type StateChange = Remark;
+    type StateChange = StateChange;
     type Event = Event;
 
     const NAME: &'static str = NAME;
@@ -51,106 +52,204 @@ impl Controller for TtlAfterFinishedController {
         }]
     }
 
-    fn namespace_of<'a>(&self, job: &'a ObjectKey) -> Option<&'a str> {
-        job.namespace.as_deref()
+    fn namespace_of<'a>(&self, key: &'a Key) -> Option<&'a str> {
+        key.object.namespace.as_deref()
     }
 
     fn on_event(&self, cx: &mut ContextMut<'_, Self>, event: LoopEvent<'_, Self>) {
-        state::observe(cx, event);
+        state::observe(self, cx, event);
     }
 
-    fn reconcile(&self, cx: &Context<'_, Self>, key: &ObjectKey) -> Action<Self> {
-        let now = cx.now.wall;
-        let Some(job) = cx.stores.get(key) else {
-            return done(cx, key, None, Requeue::Cancel);
-        };
-        match judge(&job, now) {
-            JobJudgement::LeftAlone(_) => done(cx, key, None, Requeue::Cancel),
-            JobJudgement::Undated => {
-                let undated = Remark::Undated(key.clone(), job.uid.clone());
-                done(cx, key, Some(undated), Requeue::Cancel)
-            }
-            JobJudgement::Waits { finish, expiry } => {
-                let ahead = finish.duration_since(now);
-                let ahead = (finish > now).then(|| Remark::Ahead(key.clone(), ahead));
-                done(cx, key, ahead, Requeue::At(expiry))
-            }
-            JobJudgement::Expired { .. } => reconcile_expired(cx, &job),
+    fn on_reload(&self, cx: &mut ContextMut<'_, Self>, change: StateChange) {
+        if let StateChange::Policies(policies) = change {
+            state::take(cx, &policies);
         }
     }
 
-    fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &ObjectKey, result: ResultOf<'_, Self>) {
+    fn reconcile(&self, cx: &Context<'_, Self>, key: &Key) -> Action<Self> {
+        if let Some(job) = cx.stores.jobs.get(&key.object).filter(|_| key.kind == Kind::Job) {
+            return reconcile_ttl(cx, key, &job);
+        }
+        let Some(object) = cx.stores.candidates_of(key.kind).get(&key.object) else {
+            return done(cx, key, None, Requeue::Cancel);
+        };
+        if object.object.ttl_seconds.is_some() && !self.only_policies {
+            return reconcile_ttl(cx, key, &object.object);
+        }
+        self.reconcile_policy(cx, key, &object)
+    }
+
+    fn on_result(&self, cx: &mut ContextMut<'_, Self>, _: &Key, result: ResultOf<'_, Self>) {
         match result {
-            ResultOf::Remembered(remark) => {
+            ResultOf::Remembered(StateChange::Remark(remark)) => {
                 cx.state.make(&remark, cx.now.uptime);
                 cx.out.record(Event::Remark(remark));
             }
+            ResultOf::Sent(RequestOf::Write(deletion)) => {
+                if let By::Policy { name, .. } = &deletion.by {
+                    cx.state.policies.count(name, cx.now.uptime);
+                }
+            }
             ResultOf::Outcome(deletion, Outcome::Accepted(_)) => {
-                let lag = cx.now.wall.duration_since(deletion.expiry);
-                let lag = Duration::try_from(lag).unwrap_or_default();
-                cx.out.record(Event::Deleted(deletion.clone(), lag));
+                cx.out
+                    .record(Event::Deleted(deletion.clone(), lag(deletion, cx.now)));
             }
-            ResultOf::Outcome(deletion, Outcome::Failed(failed))
-                if failed.outcome() == Answered::Forbidden(Denial::ThisObject) =>
-            {
-                cx.out.record(Event::NotDeleted(deletion.clone(), failed.clone()));
+            ResultOf::Outcome(deletion, Outcome::Failed(failed)) => {
+                let is_refused = match &deletion.by {
+                    By::Ttl => failed.outcome() == Answered::Forbidden(Denial::ThisObject),
+                    By::Policy { name, .. } => {
+                        if !failed.fate_unknown() {
+                            cx.state.policies.uncount(name);
+                        }
+                        matches!(failed.outcome(), Answered::Forbidden(_) | Answered::Invalid)
+                    }
+                };
+                if is_refused {
+                    cx.out.record(Event::NotDeleted(deletion.clone(), failed.clone()));
+                }
             }
-            ResultOf::Outcome(..) | ResultOf::Sent(_) | ResultOf::Answer(..) => {}
+            ResultOf::Remembered(StateChange::Policies(_))
+            | ResultOf::Outcome(_, Outcome::Planned)
+            | ResultOf::Sent(_)
+            | ResultOf::Answer(..) => {}
         }
     }
 
     fn apply_to_cache(&self, deletion: &Deletion, cache: &mut CacheWrite<'_, Self>) {
-        cache.guarded().delete(|jobs| jobs, &deletion.job, &deletion.uid);
+        let Deletion { object, uid, .. } = deletion;
+        match deletion.kind {
+            Kind::Job if !self.watches.policies => {
+                cache.guarded().delete(|stores| &mut stores.jobs, object, uid);
+            }
+            Kind::Job => cache
+                .guarded()
+                .delete(|stores| &mut stores.candidates, object, uid),
+            Kind::Pod => cache.guarded().delete(|stores| &mut stores.pods, object, uid),
+        }
+    }
+
+    fn refresh_cache(&self, query: &Query, cache: &mut CacheRead<'_, Self>) {
+        if let Query::Namespace(name) = query {
+            let key = ObjectKey::cluster(name.clone());
+            cache.object(|stores| &mut stores.namespaces, &key, Answer::namespace);
+        }
     }
 
     fn record(&self, event: Event, recorder: &dyn Recorder) {
-        event.record(&self.deletions, recorder);
+        event.record(&self.numbers, recorder);
     }
 
     fn register(inspector: &Inspector<Self>, registry: &Registry) -> prometheus::Result<()> {
-        metrics::register_pending(inspector, registry)
+        metrics::register_gauges(inspector, registry)
     }
+}
+
+/// How long after it could be made a deletion was made.
+fn lag(deletion: &Deletion, now: Now) -> Duration {
+    let expired = now.wall.duration_since(deletion.expiry);
+    let expired = Duration::try_from(expired).unwrap_or_default();
+    match deletion.by {
+        By::Ttl => expired,
+        By::Policy { allowed, .. } => expired.min(now.uptime.saturating_sub(allowed)),
+    }
+}
+
+/// A Job with a ttl.
+fn reconcile_ttl(
+    cx: &Context<'_, TtlAfterFinishedController>,
+    key: &Key,
+    job: &JobView,
+) -> Action<TtlAfterFinishedController> {
+    let now = cx.now.wall;
+    match judge(job, now) {
+        JobJudgement::LeftAlone(_) => done(cx, key, None, Requeue::Cancel),
+        JobJudgement::Undated => {
+            let undated = Remark::Undated(key.clone(), job.uid.clone());
+            done(cx, key, Some(undated), Requeue::Cancel)
+        }
+        JobJudgement::Waits { finish, expiry } => done(cx, key, ahead(key, finish, now), Requeue::At(expiry)),
+        JobJudgement::Expired { .. } => reconcile_expired(cx, key, job),
+    }
+}
+
+pub(crate) fn ahead(key: &Key, finish: Timestamp, now: Timestamp) -> Option<Remark> {
+    (finish > now).then(|| Remark::Ahead(key.clone(), finish.duration_since(now)))
 }
 
 /// The second judgement, by the slower clock (TAF-7).
 fn reconcile_expired(
     cx: &Context<'_, TtlAfterFinishedController>,
+    key: &Key,
     job: &JobView,
 ) -> Action<TtlAfterFinishedController> {
-    let (key, ours) = (&job.key, cx.now.wall);
+    match server_time(cx) {
+        ServerTime::Unasked => Action::Read(vec![Query::Time]),
+        // The queue retries the key.
+        ServerTime::Unknown => done(cx, key, None, Requeue::Cancel),
+        ServerTime::Known(now) => match plan(job, now) {
+            ExpiryPlan::Leave => done(cx, key, None, Requeue::Cancel),
+            ExpiryPlan::LookAgain { after } => look_again(cx, key, now, after),
+            ExpiryPlan::Delete(deletion) => delete(cx, key, deletion),
+        },
+    }
+}
+
+/// The time for the last judgement.
+pub(crate) enum ServerTime {
+    Unasked,
+    /// The read failed.
+    Unknown,
+    /// By the slower of the two clocks.
+    Known(Timestamp),
+}
+
+pub(crate) fn server_time(cx: &Context<'_, TtlAfterFinishedController>) -> ServerTime {
     let known = cx.shared(&Query::Time);
     let Some(reply) = known.or_else(|| cx.pass.answer(&Query::Time)) else {
-        return Action::Read(vec![Query::Time]);
+        return ServerTime::Unasked;
     };
-    // The read failed; the queue retries the key.
     if reply.value.is_err() {
-        return done(cx, key, None, Requeue::Cancel);
+        return ServerTime::Unknown;
     }
     // A slow answer says nothing about our clock.
     let then = slower_clock(reply.asked.wall, reply.date);
     let since = cx.now.uptime.saturating_sub(reply.asked.uptime);
-    let now = saturating_add(then, since).min(ours);
-    match plan(job, now) {
-        ExpiryPlan::Leave => done(cx, key, None, Requeue::Cancel),
-        ExpiryPlan::LookAgain { after } => {
-            let ahead = ours.duration_since(now);
-            let skewed = (ahead > CLOCK_TOLERANCE).then(|| Remark::Skewed(key.clone(), ahead));
-            done(cx, key, skewed, Requeue::At(saturating_add(ours, after)))
-        }
-        ExpiryPlan::Delete(deletion) if cx.pass.outcome(&deletion).is_some() => {
-            done(cx, key, None, Requeue::Cancel)
-        }
-        ExpiryPlan::Delete(deletion) => Action::Write(vec![deletion]),
+    ServerTime::Known(saturating_add(then, since).min(cx.now.wall))
+}
+
+/// Our clock is ahead of the API server's, where it is `now`.
+pub(crate) fn look_again(
+    cx: &Context<'_, TtlAfterFinishedController>,
+    key: &Key,
+    now: Timestamp,
+    after: Duration,
+) -> Action<TtlAfterFinishedController> {
+    let ahead: SignedDuration = cx.now.wall.duration_since(now);
+    let skewed = (ahead > CLOCK_TOLERANCE).then(|| Remark::Skewed(key.clone(), ahead));
+    done(cx, key, skewed, Requeue::At(saturating_add(cx.now.wall, after)))
+}
+
+pub(crate) fn delete(
+    cx: &Context<'_, TtlAfterFinishedController>,
+    key: &Key,
+    deletion: Deletion,
+) -> Action<TtlAfterFinishedController> {
+    if cx.pass.outcome(&deletion).is_some() {
+        return done(cx, key, None, Requeue::Cancel);
     }
+    Action::Write(vec![deletion])
 }
 
 /// Makes `remark` if it is due, else ends the pass with this requeue.
-fn done(
+pub(crate) fn done(
     cx: &Context<'_, TtlAfterFinishedController>,
-    key: &ObjectKey,
+    key: &Key,
     remark: Option<Remark>,
     requeue: Requeue,
 ) -> Action<TtlAfterFinishedController> {
     let remark = remark.filter(|remark| !cx.state.has_made(remark, cx.now.uptime));
-    remark.map_or_else(|| Action::Done(vec![(key.clone(), requeue)]), Action::Remember)
+    remark.map_or_else(
+        || Action::Done(vec![(key.clone(), requeue)]),
+        |remark| Action::Remember(StateChange::Remark(remark)),
+    )
 }

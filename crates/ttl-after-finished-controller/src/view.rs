@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 /// What the store keeps of a Job.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct JobView {
     pub key: ObjectKey,
     /// `metadata.uid`.
@@ -32,7 +32,7 @@ pub struct JobView {
 }
 
 /// When a Job finished, by its condition `Complete` or `Failed`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Finish {
     /// The condition's `lastTransitionTime`.
     At(Timestamp),
@@ -57,7 +57,7 @@ const JOB: Message = &[
 pub struct JobWire {
     metadata: Metadata,
     spec: Spec,
-    status: Status,
+    status: Conditions,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -68,12 +68,13 @@ struct Metadata {
 
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Spec {
-    ttl_seconds_after_finished: Option<i32>,
+pub(crate) struct Spec {
+    pub(crate) ttl_seconds_after_finished: Option<i32>,
 }
 
+/// The status of a Job, as far as it is read.
 #[derive(Clone, Debug, Default, Deserialize)]
-struct Status {
+pub(crate) struct Conditions {
     conditions: Option<Vec<Condition>>,
 }
 
@@ -97,6 +98,35 @@ impl Condition {
     }
 }
 
+impl Conditions {
+    /// When the Job finished, and whether it failed.
+    pub(crate) fn finish(&self) -> (Option<Finish>, bool) {
+        let mut conditions = self.conditions.iter().flatten();
+        let finished = conditions.find(|condition| condition.ends_the_job());
+        let failed = finished.is_some_and(|condition| condition.kind == "Failed");
+        (finished.map(Condition::finish), failed)
+    }
+}
+
+impl JobView {
+    pub(crate) fn of(
+        object: Identity,
+        ttl_seconds: Option<i32>,
+        finish: Option<Finish>,
+        deleting: bool,
+    ) -> Self {
+        Self {
+            key: object.key,
+            uid: object.uid,
+            // Every object from the API server has a version.
+            version: object.version.unwrap_or_default(),
+            ttl_seconds,
+            finish,
+            deleting,
+        }
+    }
+}
+
 impl View for JobView {
     type Index = Infallible;
 
@@ -116,17 +146,14 @@ impl Wire for JobWire {
     }
 
     fn into_view(self, job: Identity) -> Result<JobView, DecodeError> {
-        let mut conditions = self.status.conditions.iter().flatten();
-        let finished = conditions.find(|condition| condition.ends_the_job());
-        Ok(JobView {
-            key: job.key,
-            uid: job.uid,
-            // Every Job from the API server has a version.
-            version: job.version.unwrap_or_default(),
-            ttl_seconds: self.spec.ttl_seconds_after_finished,
-            finish: finished.map(Condition::finish),
-            deleting: self.metadata.deletion_timestamp.is_some(),
-        })
+        let (finish, _) = self.status.finish();
+        let deleting = self.metadata.deletion_timestamp.is_some();
+        Ok(JobView::of(
+            job,
+            self.spec.ttl_seconds_after_finished,
+            finish,
+            deleting,
+        ))
     }
 }
 

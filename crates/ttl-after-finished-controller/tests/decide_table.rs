@@ -19,8 +19,9 @@ use controller_core::meta::{ObjectKey, Uid};
 use jiff::Timestamp;
 use rstest::rstest;
 use ttl_after_finished_controller::decide::{
-    Deletion, ExpiryPlan, JobJudgement, LeaveReason, expiry, judge, plan, slower_clock,
+    By, Deletion, ExpiryPlan, JobJudgement, LeaveReason, expiry, judge, plan, slower_clock,
 };
+use ttl_after_finished_controller::policy::Kind;
 use ttl_after_finished_controller::view::{Finish, JobView};
 
 fn at(time: &str) -> Timestamp {
@@ -115,11 +116,13 @@ fn a_delete_is_of_just_the_state_that_was_judged() {
     assert_eq!(
         plan(&view, at("12:00:00")),
         ExpiryPlan::Delete(Deletion {
-            job: ObjectKey::namespaced("ns", "job"),
+            kind: Kind::Job,
+            object: ObjectKey::namespaced("ns", "job"),
             uid: Uid::from("uid"),
             version: "7".into(),
             finish: at("11:59:50"),
             expiry: at("12:00:00"),
+            by: By::Ttl,
         })
     );
 }

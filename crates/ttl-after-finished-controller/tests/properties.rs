@@ -13,12 +13,12 @@ use controller_testing::sim::{self, Bounds, Explored, Model, Op, SimResource, Wa
 use jiff::SignedDuration;
 use prometheus::Registry;
 use proptest::prelude::*;
-use ttl_after_finished_controller::TtlAfterFinishedController;
 use ttl_after_finished_controller::config::Config;
 use ttl_after_finished_controller::decide::{Deletion, JobJudgement, judge};
 use ttl_after_finished_controller::requests::{Answer, Query};
-use ttl_after_finished_controller::state::State;
+use ttl_after_finished_controller::state::{Key, State};
 use ttl_after_finished_controller::view::{Finish, JobView, JobWire};
+use ttl_after_finished_controller::{Stores, TtlAfterFinishedController};
 
 use serde_json::json;
 
@@ -87,7 +87,7 @@ impl Cluster {
         let mut cluster = Self {
             names,
             jobs: BTreeMap::new(),
-            watched: SimResource::new(|jobs| jobs),
+            watched: SimResource::new(|stores: &mut Stores| &mut stores.jobs),
             version: 0,
             uids: 0,
             bug: None,
@@ -141,7 +141,7 @@ impl Cluster {
     fn delete(&mut self, deletion: &Deletion, now: Now) -> Result<Accepted, CallFailed> {
         let job = self
             .jobs
-            .get(&deletion.job)
+            .get(&deletion.object)
             .filter(|job| job.view.uid == deletion.uid);
         let job = job.ok_or_else(sim::gone)?.clone();
         let has_version = !matches!(self.bug, Some(Bug::NoVersion));
@@ -152,14 +152,14 @@ impl Cluster {
         assert!(
             matches!(judgement, JobJudgement::Expired { .. }),
             "{} is deleted too early: {judgement:?}",
-            deletion.job
+            deletion.object
         );
         // A Job that nothing holds is gone at once; the answer has the version before.
         let version = if job.held {
-            self.edit(&deletion.job, |job| job.deleting = true)
+            self.edit(&deletion.object, |job| job.deleting = true)
                 .map(|job| job.version)
         } else {
-            self.end(&deletion.job);
+            self.end(&deletion.object);
             Some(job.version)
         };
         Ok(Accepted {
@@ -202,7 +202,7 @@ impl Model for Cluster {
     fn arrive(&mut self, ask: &RequestOf<TtlAfterFinishedController>, now: Now) -> Completed<Answer> {
         match ask {
             RequestOf::Query(Query::Time) => Completed::Read(Ok(Answer::Time), Some(now.wall)),
-            RequestOf::Query(Query::Job(job)) => panic!("{job} is read"),
+            RequestOf::Query(query) => panic!("{query:?} is read"),
             RequestOf::Write(deletion) => Completed::Wrote(self.delete(deletion, now)),
         }
     }
@@ -211,8 +211,8 @@ impl Model for Cluster {
         vec![("jobs", &mut self.watched)]
     }
 
-    fn keys(&self) -> Vec<ObjectKey> {
-        (0..self.names).map(key).collect()
+    fn keys(&self) -> Vec<Key> {
+        (0..self.names).map(|job| Key::job(key(job))).collect()
     }
 
     fn remembered(&self, state: &State) -> usize {

@@ -7,9 +7,10 @@ use controller_core::controller::{Controller, Loop, LoopEvent};
 use controller_core::meta::{ObjectKey, Uid};
 use controller_testing::sim::{NOW, NoPermits, START, SimResource, Watch};
 use prometheus::Registry;
-use ttl_after_finished_controller::TtlAfterFinishedController;
 use ttl_after_finished_controller::config::Config;
+use ttl_after_finished_controller::state::Key;
 use ttl_after_finished_controller::view::{Finish, JobView};
+use ttl_after_finished_controller::{Stores, TtlAfterFinishedController};
 
 /// A controller and the API server's Jobs.
 struct World {
@@ -19,7 +20,7 @@ struct World {
 
 impl World {
     fn leading() -> Self {
-        let mut jobs = SimResource::new(|jobs| jobs);
+        let mut jobs = SimResource::new(|stores: &mut Stores| &mut stores.jobs);
         let controller = TtlAfterFinishedController::new(&Config::default(), &Registry::new()).unwrap();
         jobs.restart();
         let event_loop = Loop::new(Arc::new(controller), [None], false);
@@ -53,7 +54,7 @@ impl World {
     /// Whether the Job is to be judged, and how many Jobs wait for their expiry.
     fn enqueued(&self) -> (bool, usize) {
         (
-            self.event_loop.is_queued(&key(), NOW),
+            self.event_loop.is_queued(&Key::job(key()), NOW),
             self.event_loop.scheduled(0),
         )
     }
@@ -108,6 +109,6 @@ fn a_standby_waits_for_no_job() {
 #[test]
 fn the_namespaces_of_jobs_take_turns() {
     let controller = TtlAfterFinishedController::new(&Config::default(), &Registry::new()).unwrap();
-    let job = ObjectKey::namespaced("team", "job");
+    let job = Key::job(ObjectKey::namespaced("team", "job"));
     assert_eq!(controller.namespace_of(&job), Some("team"));
 }

@@ -66,7 +66,7 @@ const BOOKS: [Book; 2 + xtask::CONTROLLERS.len()] = [
     Book::new("disruption-controller", "DIS", 18),
     Book::new("resourceclaim-controller", "RC", 17),
     Book::new("taint-eviction-controller", "TE", 20),
-    Book::new("ttl-after-finished-controller", "TAF", 12),
+    Book::new("ttl-after-finished-controller", "TAF", 19),
     Book::new("ttl-controller", "TTL", 8),
 ];
 

@@ -63,6 +63,17 @@ fn the_charts_render_as_the_goldens_have_it() {
         "disruption-controller/observer.golden.yaml",
         &["--set=config.observe=true"],
     );
+    // Permissions for clean-up policies, next to the cluster's own loop.
+    let policies = r#"config.policies=[{"name":"ci","kinds":["Job","Pod"],"ttlAfterSucceeded":"1h"}]"#;
+    golden(
+        "ttl-after-finished-controller",
+        "ttl-after-finished-controller/policies.golden.yaml",
+        &[
+            "--set=config.onlyPolicies=true,admissionPolicy.enabled=true",
+            "--set-json",
+            policies,
+        ],
+    );
     // Permissions to authorize metrics readers, and the token of Prometheus.
     golden(
         "ttl-controller",

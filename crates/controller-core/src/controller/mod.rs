@@ -128,6 +128,11 @@ pub trait Controller: Sized + Debug + Send + Sync + 'static {
     /// Remembers the result of an action for `key`.
     fn on_result(&self, cx: &mut ContextMut<'_, Self>, key: &Self::Key, result: ResultOf<'_, Self>);
 
+    /// The config file has changed, as `change` says; see [`Reload`](crate::app::Reload). Nothing by default.
+    fn on_reload(&self, cx: &mut ContextMut<'_, Self>, change: Self::StateChange) {
+        let _ = (cx, change);
+    }
+
     /// Declares what `write` makes of its object once it is accepted; nothing by default.
     fn apply_to_cache(&self, write: &Self::Write, mutation: &mut CacheWrite<'_, Self>) {
         let _ = (write, mutation);

@@ -38,7 +38,9 @@ pub(super) fn build(about: About, properties: &[Property], extra: Vec<Subcommand
         .value_name("PATH")
         .help(format!("YAML file with settings\n[env: {CONFIG_ENV}]"));
     let flags_of = |is_read: &dyn Fn(&str) -> bool| {
-        let read = properties.iter().filter(|property| is_read(&property.key));
+        let read = properties
+            .iter()
+            .filter(|property| property.has_flag() && is_read(&property.key));
         let flags = read.map(|property| flag(about.name, property));
         [config.clone()].into_iter().chain(flags).collect::<Vec<_>>()
     };

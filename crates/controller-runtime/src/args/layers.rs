@@ -1,6 +1,6 @@
 //! Merges defaults, file, environment and flags.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use controller_core::config::{ControllerConfig, FieldError};
@@ -9,15 +9,62 @@ use serde_json::Value;
 use super::command::{CONFIG, CONFIG_ENV};
 use super::file;
 use super::{Origin, Origins};
-use crate::config::{Property, defaults, kebab_case};
+use crate::config::{Property, defaults, kebab_case, properties};
 
 /// Lowest similarity, from 0 to 1, at which a known key is suggested for an unknown one.
 const ALIKE: f64 = 0.7;
 /// Longest unknown key that is compared with known ones, as the effort grows with its length.
 const LONGEST_COMPARED: usize = 64;
 
-/// Looks up one flag or one variable.
-type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+/// The flags and the environment variables as given, by name; with the file they are the config.
+#[derive(Clone, Debug, Default)]
+pub struct Layers {
+    flags: BTreeMap<String, String>,
+    env: BTreeMap<String, String>,
+}
+
+impl Layers {
+    /// What these functions return for the settings among `properties`, and for the path of the file.
+    pub(super) fn of(
+        properties: &[Property],
+        flag: impl Fn(&str) -> Option<String>,
+        env: impl Fn(&str) -> Option<String>,
+    ) -> Self {
+        let settable = || properties.iter().filter(|property| property.has_flag());
+        let flags = settable().map(|property| property.flag.as_str()).chain([CONFIG]);
+        let variables = settable()
+            .map(|property| property.env.as_str())
+            .chain([CONFIG_ENV]);
+        Self {
+            flags: flags
+                .filter_map(|name| Some((name.to_owned(), flag(name)?)))
+                .collect(),
+            env: variables
+                .filter_map(|name| Some((name.to_owned(), env(name)?)))
+                .collect(),
+        }
+    }
+
+    /// Layers of a config file alone.
+    pub fn of_file(path: &Path) -> Self {
+        let path = path.to_string_lossy().into_owned();
+        Self {
+            flags: BTreeMap::from([(CONFIG.to_owned(), path)]),
+            env: BTreeMap::new(),
+        }
+    }
+
+    /// The path of the config file, if there is one.
+    pub fn file(&self) -> Option<&Path> {
+        let path = self.flags.get(CONFIG).or_else(|| self.env.get(CONFIG_ENV));
+        path.filter(|path| !path.is_empty()).map(Path::new)
+    }
+
+    /// Reads the file, and merges it with environment and flags; or returns all problems, a line each.
+    pub fn config<C: ControllerConfig>(&self) -> Result<C, Vec<String>> {
+        Ok(merge::<C>(&properties::<C>(), self)?.0)
+    }
+}
 
 /// Merges file, environment and flags into the config and the sources of its settings, or returns all problems, a line
 /// each.
@@ -25,27 +72,29 @@ type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// Reports a bad value even if a stronger layer overrides it.
 pub(super) fn merge<C: ControllerConfig>(
     properties: &[Property],
-    flag: Lookup<'_>,
-    env: Lookup<'_>,
+    layers: &Layers,
 ) -> Result<(C, Origins), Vec<String>> {
-    let path = flag(CONFIG).or_else(|| env(CONFIG_ENV));
     let (mut settings, mut problems) = (Vec::new(), Vec::new());
-    if let Some(path) = path.filter(|path| !path.is_empty()) {
-        match file::read(Path::new(&path)) {
+    if let Some(path) = layers.file() {
+        match file::read(path) {
             Ok(in_file) => settings = in_file,
             Err(problem) => problems.push(problem),
         }
     }
     let by_env = |property: &Property| {
         let origin = Origin::Environment(property.env.clone());
-        Some((property.key.clone(), origin, property.read(&env(&property.env)?)))
+        Some((
+            property.key.clone(),
+            origin,
+            property.read(layers.env.get(&property.env)?),
+        ))
     };
     let by_flag = |property: &Property| {
         let origin = Origin::Flag(property.flag.clone());
         Some((
             property.key.clone(),
             origin,
-            property.read(&flag(&property.flag)?),
+            property.read(layers.flags.get(&property.flag)?),
         ))
     };
     settings.extend(properties.iter().filter_map(by_env));

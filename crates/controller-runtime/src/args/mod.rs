@@ -24,6 +24,7 @@ use clap::ArgMatches;
 use controller_core::about::About;
 use controller_core::config::ControllerConfig;
 
+pub use self::layers::Layers;
 use crate::config::properties;
 
 /// A valid command line, with the config merged from flags, environment and file.
@@ -35,6 +36,8 @@ pub struct Invocation<C> {
     pub config: C,
     /// Source of each setting; settings at their default have none.
     pub origins: Origins,
+    /// The flags and the environment, to read the config file again.
+    pub layers: Layers,
 }
 
 /// The subcommand on the command line.
@@ -133,6 +136,7 @@ pub fn parse<C: ControllerConfig>(
                 command: Command::ConfigSchema,
                 config: C::default(),
                 origins: Origins::new(),
+                layers: Layers::default(),
             });
         }
         Some((name, matches)) => Command::Extra(name.to_owned(), matches.clone()),
@@ -147,11 +151,13 @@ pub fn parse<C: ControllerConfig>(
     };
     let env = |name: &str| env(name).filter(|value| !value.is_empty());
 
-    match layers::merge::<C>(&properties, &flag, &env) {
+    let layers = Layers::of(&properties, flag, env);
+    match layers::merge::<C>(&properties, &layers) {
         Ok((config, origins)) => Ok(Invocation {
             command,
             config,
             origins,
+            layers,
         }),
         Err(problems) => Err(Usage {
             text: problems.join("\n") + "\n",

@@ -30,10 +30,17 @@ pub(crate) struct Property {
 /// The type of a setting. Displays as a description of the expected value.
 pub(crate) enum Kind {
     Boolean,
-    Integer { min: i128, max: i128 },
+    Integer {
+        min: i128,
+        max: i128,
+    },
     Number,
     OneOf(Vec<String>),
-    Text { format: Option<String> },
+    /// Only in the file.
+    List,
+    Text {
+        format: Option<String>,
+    },
 }
 
 /// JSON Schema (draft 2020-12) of the config file: keys, types, defaults and descriptions; refuses other keys.
@@ -106,13 +113,18 @@ impl Property {
         }
     }
 
+    /// True if it has a flag and an environment variable.
+    pub(crate) const fn has_flag(&self) -> bool {
+        !matches!(self.kind, Kind::List)
+    }
+
     /// Parses the text of a flag or an environment variable.
     pub(crate) fn read(&self, text: &str) -> Value {
         let read = match &self.kind {
             Kind::Boolean => go_bool(text).map(Value::Bool),
             Kind::Integer { .. } => text.parse().ok().and_then(Number::from_i128).map(Value::Number),
             Kind::Number => text.parse().ok().and_then(Number::from_f64).map(Value::Number),
-            Kind::OneOf(_) | Kind::Text { .. } => None,
+            Kind::OneOf(_) | Kind::List | Kind::Text { .. } => None,
         };
         // Unparsable text stays text; `check` then refuses and shows it.
         read.unwrap_or_else(|| Value::from(text))
@@ -161,6 +173,8 @@ impl Kind {
         let is = |name: &str| alternatives.iter().any(|schema| has_type(schema, name));
         if is("boolean") {
             Self::Boolean
+        } else if is("array") {
+            Self::List
         } else if is("integer") {
             let (lowest, highest) = integer_range(format.unwrap_or_default());
             let bound = |name: &str| find(name).and_then(Value::as_i64).map(i128::from);
@@ -183,6 +197,7 @@ impl Kind {
             Self::Boolean => "BOOL".to_owned(),
             Self::Integer { .. } => "N".to_owned(),
             Self::Number => "F".to_owned(),
+            Self::List => "LIST".to_owned(),
             Self::OneOf(choices) => choices.join("|"),
             Self::Text { format } => match format.as_deref() {
                 Some(GO_DURATION) => "DURATION".to_owned(),
@@ -200,6 +215,7 @@ impl Kind {
                 .and_then(Number::as_i128)
                 .is_some_and(|n| (*min..=*max).contains(&n)),
             Self::Number => value.is_number(),
+            Self::List => value.is_array(),
             Self::OneOf(choices) => choices.iter().any(|choice| value == choice),
             Self::Text { .. } => value.is_string(),
         }
@@ -212,6 +228,7 @@ impl fmt::Display for Kind {
             Self::Boolean => f.write_str("true or false"),
             Self::Integer { min, max } => write!(f, "a whole number from {min} to {max}"),
             Self::Number => f.write_str("a number"),
+            Self::List => f.write_str("a list"),
             Self::OneOf(choices) => f.write_str(&choices.join(" or ")),
             Self::Text { format } => match format.as_deref() {
                 Some(GO_DURATION) => f.write_str("a duration such as 1m30s"),

@@ -5,6 +5,7 @@ use prometheus::Registry;
 
 use crate::api::Http;
 use crate::api::limits::Permits;
+use crate::args::Layers;
 use crate::clock::Clock;
 use crate::events::EventRecorder;
 use crate::leader::Leadership;
@@ -44,6 +45,8 @@ pub struct Env {
     pub encoding: Encoding,
     /// True if nothing may be written.
     pub dry_run: bool,
+    /// Where the configuration comes from, to read its file again; no file by default.
+    pub layers: Layers,
 }
 
 impl Env {
@@ -75,6 +78,7 @@ impl Env {
             shutdown,
             encoding: Encoding::default(),
             dry_run,
+            layers: Layers::default(),
         }
     }
 }

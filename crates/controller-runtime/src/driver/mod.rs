@@ -3,6 +3,7 @@
 mod env;
 mod first_queries;
 mod informer_set;
+mod reload;
 
 use std::fmt::Display;
 use std::future::pending;
@@ -77,6 +78,7 @@ pub async fn run_over<A: App>(config: A::Config, env: Env, sources: impl Sources
         driver.controller.watch(&mut informers);
         driver.register(&env.registry)?;
         let synced = informers.start(&driver, &mut tasks);
+        reload::start(&driver, &config, &env, &mut tasks)?;
         (driver, synced)
     };
     let sender = Sender::new(env.http.clone(), env.caller.clone(), env.encoding);

@@ -70,7 +70,10 @@ fn run<A: App>(
         }
     };
     let Invocation {
-        command, mut config, ..
+        command,
+        mut config,
+        layers,
+        ..
     } = invocation;
     let namespace = &mut config.common_mut().leader_elect_resource_namespace;
     *namespace = identity::lease_namespace(namespace.take());
@@ -104,7 +107,7 @@ fn run<A: App>(
         .build()?;
     let code = services.block_on(process::serve::<A>(
         runtime.handle().clone(),
-        config,
+        (config, layers),
         clock,
         metrics,
     ));

@@ -21,6 +21,7 @@ use crate::admin::Authorizer;
 use crate::api::client::{ConnectOptions, Connection, connect};
 use crate::api::limits::Limits;
 use crate::api::metrics::RequestMetrics;
+use crate::args::Layers;
 use crate::clock::Clock;
 use crate::config::effective;
 use crate::driver::Env;
@@ -86,7 +87,7 @@ pub(super) async fn answer<A: App>(
     let encoding = config.common().kube_api_content_type;
     let sender = Sender::new(http, Caller::new(clock), encoding);
     if let Some(report) = A::REPORT.filter(|report| name == report.name) {
-        let Printed { text, code } = report::printed(&report, matches, sender).await?;
+        let Printed { text, code } = report::printed(&report, matches, config, sender).await?;
         return Ok((text, ExitCode::from(code)));
     }
     let explained = A::EXPLAIN.ok_or_else(|| format!("no subcommand {name}"))?;
@@ -100,7 +101,7 @@ pub(super) async fn answer<A: App>(
 /// caller's runtime.
 pub(super) async fn serve<A: App>(
     worker: Handle,
-    config: A::Config,
+    (config, layers): (A::Config, Layers),
     clock: Clock,
     metrics: Metrics,
 ) -> Result<ExitCode, Failure> {
@@ -113,6 +114,7 @@ pub(super) async fn serve<A: App>(
     let dry_run = config.is_dry_run();
     let mut env = Env::new(http, permits, clock.clone(), &metrics, dry_run, shutdown);
     env.encoding = common.kube_api_content_type;
+    env.layers = layers;
     let mut services = Services::new();
     let state = admin::AdminState {
         component: about.name,

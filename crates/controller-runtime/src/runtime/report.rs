@@ -15,7 +15,7 @@ pub(super) fn subcommand<A: App>(report: &Report<A>) -> Subcommand {
     let command = Command::new(report.name).about(report.about);
     Subcommand {
         command: command.after_help(report.help).args(report.flags.iter().map(arg)),
-        settings: &[],
+        settings: report.settings,
     }
 }
 
@@ -56,10 +56,11 @@ fn given(flags: &'static [Flag], matches: &ArgMatches) -> Flags {
 pub(super) async fn printed<A: App>(
     report: &Report<A>,
     matches: &ArgMatches,
+    config: &A::Config,
     sender: Sender,
 ) -> Result<Printed, Failure> {
     let flags = given(report.flags, matches);
-    driver::explain(sender, |pass, now| (report.by)(pass, now, &flags)).await
+    driver::explain(sender, |pass, now| (report.by)(config, pass, now, &flags)).await
 }
 
 /// The command line with the subcommand, if the binary is called by the name of the plugin.

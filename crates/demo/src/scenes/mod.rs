@@ -1,6 +1,7 @@
 //! The scenes, in playing order: one file each.
 
 mod blockers;
+mod clean_up;
 mod disruption;
 mod resourceclaim;
 mod taint_eviction;
@@ -9,13 +10,15 @@ mod ttl_after_finished;
 
 use kube::discovery::ApiResource;
 
+pub(crate) use self::clean_up::POLICIES;
 use crate::scene::Scene;
 
-fn all() -> [Scene; 6] {
+fn all() -> [Scene; 7] {
     [
         ttl::scene(),
         taint_eviction::scene(),
         ttl_after_finished::scene(),
+        clean_up::scene(),
         disruption::scene(),
         blockers::scene(),
         resourceclaim::scene(),
@@ -63,6 +66,7 @@ mod tests {
                 "ttl-controller",
                 "taint-eviction-controller",
                 "ttl-after-finished-controller",
+                "ttl-after-finished-controller",
                 "disruption-controller",
                 "disruption-controller",
                 "resourceclaim-controller"
@@ -74,7 +78,11 @@ mod tests {
                 "ttl-controller",
                 "ttl-controller"
             ]),
-            ["ttl-controller", "ttl-after-finished-controller"]
+            [
+                "ttl-controller",
+                "ttl-after-finished-controller",
+                "ttl-after-finished-controller"
+            ]
         );
     }
 

@@ -148,9 +148,8 @@ async fn finish_all(stage: &Stage) -> Result<()> {
     do_all(all_jobs().map(|(ttl, number)| finish(stage, ttl, number, &now))).await
 }
 
-/// Finishes a Job. Source of the required status: `pkg/registry/batch/job/strategy.go`.
-async fn finish(stage: &Stage, ttl: u64, number: usize, now: &str) -> Result<()> {
-    let succeeds = number < EACH;
+/// The status of a Job that finished now. Source of what it must have: `pkg/registry/batch/job/strategy.go`.
+pub(super) fn status(succeeds: bool, now: &str) -> Value {
     let [first, then] = if succeeds {
         ["SuccessCriteriaMet", "Complete"]
     } else {
@@ -165,8 +164,12 @@ async fn finish(stage: &Stage, ttl: u64, number: usize, now: &str) -> Result<()>
     } else {
         status["failed"] = 1.into();
     }
+    status
+}
+
+async fn finish(stage: &Stage, ttl: u64, number: usize, now: &str) -> Result<()> {
     let name = name(ttl, number);
-    let patch = Patch::Merge(json!({"status": status}));
+    let patch = Patch::Merge(json!({"status": status(number < EACH, now)}));
     jobs(stage)
         .patch_status(&name, &PatchParams::default(), &patch)
         .await

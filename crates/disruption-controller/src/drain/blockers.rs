@@ -13,6 +13,7 @@ use super::simulate::Simulation;
 use super::world::{Missing, World, answered};
 use super::{Flags, judge};
 use crate::DisruptionController;
+use crate::config::Config;
 use crate::requests::{Answer, Listed, Listing, Query};
 use crate::view::DrainedPod;
 
@@ -81,6 +82,7 @@ pub const REPORT: Report<DisruptionController> = Report {
             help: "With --simulate: so many nodes at a time. Default: 1",
         },
     ],
+    settings: &[],
     by: report,
 };
 
@@ -144,6 +146,7 @@ impl Plan {
 }
 
 fn report(
+    _: &Config,
     pass: &Pass<DisruptionController>,
     now: Now,
     given: &Given,

@@ -6,6 +6,7 @@ use controller_core::meta::ObjectKey;
 use controller_runtime::driver;
 use controller_runtime::sender::{Caller, Sender};
 use controller_testing::encodings::assert_the_same_views;
+use disruption_controller::config::Config;
 use disruption_controller::drain::blockers::REPORT;
 use disruption_controller::explain::explain_pod;
 use disruption_controller::view::DrainedPodWire;
@@ -25,7 +26,10 @@ async fn tried(world: &World, flags: &[(&'static str, &[&str])]) -> Result<Print
         (*name, values.collect())
     };
     let flags = Flags(flags.iter().map(given).collect());
-    driver::explain(sender(world), |pass, now| (REPORT.by)(pass, now, &flags)).await
+    driver::explain(sender(world), |pass, now| {
+        (REPORT.by)(&Config::default(), pass, now, &flags)
+    })
+    .await
 }
 
 async fn printed(world: &World, flags: &[(&'static str, &[&str])]) -> (String, u8) {

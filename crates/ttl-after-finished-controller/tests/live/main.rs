@@ -8,6 +8,7 @@
 //! | `leaders` | a restart and a hand-over keep the time |
 //! | `readout` | `explain` of each state, and a dry run |
 //! | `refused` | deletes that a right or admission refuses for a minute |
+//! | `policies` | clean-up policies: which objects go, next to the built-in loop, in a crowd, and with a broken file |
 //! | `permissions` | the permissions are enough and none is unused |
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -16,6 +17,7 @@ mod crowds;
 mod expiry;
 mod leaders;
 mod permissions;
+mod policies;
 mod readout;
 mod refused;
 mod rivals;

@@ -30,6 +30,12 @@ pub(crate) enum Finish {
 controller_testing::cluster!("ttl-after-finished-controller");
 
 impl Cluster {
+    /// With the permissions that the chart gives for policies which name pods.
+    pub(crate) async fn with_policies() -> Self {
+        let chart = CHART.rendered_as("policies.golden.yaml");
+        Self(controller_testing::cluster::Cluster::new(chart, BUILT).await)
+    }
+
     /// Makes an unfinished Job.
     pub(crate) async fn job(&self, name: &str, ttl: Option<i32>) -> Value {
         self.create(job("default", name, ttl)).await

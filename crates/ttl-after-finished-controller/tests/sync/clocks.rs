@@ -8,7 +8,9 @@ use controller_runtime::driver;
 use controller_runtime::sender::{Caller, Sender};
 use controller_testing::seeded_bugs::answered_late;
 use embedded_apiserver::{Fault, RecordedRequest, RequestVerb};
+use ttl_after_finished_controller::config::Config;
 use ttl_after_finished_controller::explain::explain;
+use ttl_after_finished_controller::policy::Kind;
 
 use crate::world::World;
 
@@ -108,7 +110,10 @@ async fn an_answer_that_is_long_in_coming_says_nothing_about_our_clock() {
     );
     let sender = Sender::new(client, Caller::new(world.clock.clone()), Encoding::default());
     let job = ObjectKey::namespaced("default", "job");
-    let explanation = driver::explain(sender, |pass, _| explain(pass, &job)).await;
+    let explanation = driver::explain(sender, |pass, _| {
+        explain(&Config::default(), pass, Kind::Job, &job)
+    })
+    .await;
     assert_eq!(
         explanation.unwrap(),
         "Job default/job: ttlSecondsAfterFinished 10 s\n\

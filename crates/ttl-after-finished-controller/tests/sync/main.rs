@@ -6,6 +6,7 @@ mod expiry;
 mod faults;
 mod histories;
 mod numbers;
+mod policies;
 mod tenants;
 mod terms;
 mod world;

@@ -18,3 +18,21 @@ async fn the_metrics() {
         1
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_metrics_with_policies() {
+    let world = World::new();
+    world.failed("failed", -60);
+    world.finished_job("by-ttl", 10, 0);
+    world.fail_next(1, RequestVerb::Delete, "jobs", Fault::status(403, "Forbidden"));
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(
+        file.path(),
+        "policyGracePeriod: 0s\npolicies: [{name: p, ttlAfterFailed: 1s, maxPerHour: 3}]",
+    )
+    .unwrap();
+    // With a Lease, so that every family has a series.
+    let controller = world.start_with(process().config_file(file.path()).elected_as("us"));
+    world.pass(60).await;
+    insta::assert_snapshot!(controller.families());
+}

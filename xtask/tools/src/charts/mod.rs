@@ -6,6 +6,7 @@
 //! | `files/rules.yaml` | link to that of `charts/src/<controller>/`: permissions in the whole cluster |
 //! | `files/rules-of-gates.yaml` | the same, if there is one: what a feature gate or a setting needs in addition |
 //! | `files/rules-of-observer.yaml` | the same: what an observer reads in addition |
+//! | `files/rules-of-policies.yaml` | the same: what clean-up policies need in addition |
 //! | `values.yaml`, `values.schema.json`, `README.md` | `charts/src/values.yaml` and the config type of the controller |
 //! | `files/admission.yaml` | `charts/src/<controller>/` and `charts/src/`: what the account may write, its own and what all have |
 //! | `files/alerts.yaml`, `files/dashboard.json` | the same two folders |
@@ -337,7 +338,12 @@ fn files(charts: &[Chart]) -> Result<BTreeMap<PathBuf, String>> {
         );
         add(Path::new("values.yaml"), values.yaml()?);
         add(Path::new("values.schema.json"), pretty(&values.schema())?);
-        for file in ["rules.yaml", "rules-of-gates.yaml", "rules-of-observer.yaml"] {
+        for file in [
+            "rules.yaml",
+            "rules-of-gates.yaml",
+            "rules-of-observer.yaml",
+            "rules-of-policies.yaml",
+        ] {
             if source_if_any(chart.name, file)?.is_some() {
                 let link = link_to_source(&format!("{}/{file}", chart.name));
                 add(&Path::new("files").join(file), link);

@@ -154,6 +154,16 @@ fn permissions(name: &str, rules: &str) -> Result<String> {
             "\nWith `observe: true` in `config`, of these only what reads, no right to a Lease, and:\n\n{table}"
         )?;
     }
+    let of_policies = source_if_any(name, "rules-of-policies.yaml")?;
+    let of_policies: BTreeMap<String, Vec<Rule>> =
+        of_policies.as_deref().map(yaml).transpose()?.unwrap_or_default();
+    for (part, rules) in of_policies.into_iter().rev() {
+        let when = match part.as_str() {
+            "pods" => "If a policy names pods",
+            _ => "With `policies` or `onlyPolicies` in `config`",
+        };
+        write!(text, "\n{when}, besides:\n\n{}", table(&rules))?;
+    }
     Ok(text)
 }
 

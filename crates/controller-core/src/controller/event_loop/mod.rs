@@ -172,6 +172,11 @@ impl<C: Controller> Loop<C> {
         self.with(now, |controller, cx| controller.on_event(cx, event));
     }
 
+    /// Handles a change of the config file.
+    pub fn reload(&mut self, change: C::StateChange, now: Now) {
+        self.with(now, |controller, cx| controller.on_reload(cx, change));
+    }
+
     /// Begins or ends a term. All passes that need one end with it; the results of their requests are still passed on.
     fn lead(&mut self, leading: bool, now: Now) {
         self.leading = leading;

@@ -1,4 +1,8 @@
 //! The decoded objects, and how they become views.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | DIS-1 | `into_view` | `tests/decide_table.rs::what_the_api_server_would_refuse_fails_safe` |
 
 mod drained;
 

@@ -1,16 +1,11 @@
 //! Label selectors, compiled once.
-//!
-//! | rule | code | test |
-//! |---|---|---|
-//! | DIS-1 | `Selector::compile`, `Selector::matches` | `src/selector.rs::a_selector_selects_by_all_its_requirements`, `src/selector.rs::what_the_api_server_refuses_is_invalid` |
-//! | DIS-14 | `Selector::pairs` | `src/selector.rs::a_selector_is_found_by_its_narrowest_requirement` |
 
 use std::fmt;
 use std::sync::Arc;
 
-use controller_core::cache::intern;
 use serde::Deserialize;
 
+use crate::cache::intern;
 use crate::labels::{Labels, Texts};
 
 /// The longest name of a label, without its prefix, and the longest value. Source: `apimachinery/pkg/util/validation`.
@@ -39,12 +34,12 @@ struct RequirementWire {
     values: Option<Texts>,
 }
 
-/// Which pods a budget covers.
+/// Which objects a selector covers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Selector {
-    /// No selector: no pods.
+    /// No selector: no objects.
     Nothing,
-    /// Pods that have these labels and meet every requirement; if both are empty, all pods.
+    /// Objects that have these labels and meet every requirement; if both are empty, all objects.
     Where(Labels, Box<[Requirement]>),
     /// A selector that cannot be compiled, and why.
     Invalid(Arc<str>),

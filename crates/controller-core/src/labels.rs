@@ -7,7 +7,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// The labels of an object, ordered by key. Equal sets of pods share one `Arc`.
+/// The labels of an object, ordered by key.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Labels(Texts);
 
@@ -40,6 +40,7 @@ impl Labels {
         Self::new(labels.iter().collect::<BTreeMap<_, _>>())
     }
 
+    /// The value of the label `key`.
     pub fn get(&self, key: &str) -> Option<&str> {
         let at = self.0.find(0, 2, key)?;
         self.0.get(at + 1)
@@ -53,26 +54,31 @@ impl Labels {
 }
 
 impl Texts {
+    /// The strings in this order.
     pub fn new<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut all = Growing::default();
         texts.into_iter().for_each(|text| all.push(text));
         all.into_texts()
     }
 
+    /// The number of strings.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
+    /// True if there is no string.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
+    /// The string with this index.
     pub fn get(&self, at: usize) -> Option<&str> {
         let place = |end: &u32| usize::try_from(*end).unwrap_or(usize::MAX);
         let before = at.checked_sub(1).and_then(|before| self.ends.get(before));
         self.text.get(before.map_or(0, place)..place(self.ends.get(at)?))
     }
 
+    /// All strings, in order.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         (0..self.len()).filter_map(|at| self.get(at))
     }

@@ -1,0 +1,205 @@
+//! Which policy applies to an object, and what the policy wants now.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | TAF-14 | `applying` | `tests/policies/table.rs::the_first_policy_that_selects_an_object_counts`, `tests/policies/props.rs::nothing_that_no_policy_names_is_ever_deleted` |
+//! | TAF-15 | `judge` | `tests/policies/table.rs::an_object_goes_when_ttl_and_grace_have_passed`, `tests/policies/props.rs::nothing_goes_within_the_grace_period_or_before_its_ttl` |
+
+use std::time::Duration;
+
+use controller_core::controller::Now;
+use controller_core::selector::Selector;
+use controller_core::time::saturating_add;
+use jiff::Timestamp;
+
+use super::view::{Candidate, NamespaceView};
+use super::{Kind, Policies, Policy};
+use crate::view::Finish;
+
+/// An object that is seen for the first time and finished this long ago, or less, is new: nobody has changed its labels
+/// since, so the grace period does not count for it.
+const SEEN_AT_ONCE: Duration = Duration::from_mins(1);
+
+/// Why an object stays; a policy is given by its index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// It has a deletionTimestamp.
+    BeingDeleted,
+    /// A Job with a ttl of its own goes by that.
+    OwnTtl,
+    /// A kubelet would make the pod again.
+    Mirror,
+    /// It is annotated to be kept.
+    Kept,
+    /// Its namespace is annotated to be kept.
+    NamespaceKept,
+    /// Nobody knows the labels of its namespace yet.
+    NamespaceUnknown,
+    /// No policy selects it.
+    NoPolicy,
+    /// It has a controller, and the policy does not include such objects.
+    Owned(usize),
+    /// It has not finished.
+    NotFinished(usize),
+    /// The policy says never.
+    Never(usize),
+    /// It is among the last that failed, and the policy keeps them.
+    LastFailed(usize),
+    /// Its ttl has passed, but a finalizer would hold it.
+    Finalizers(usize),
+    /// Its ttl has passed, but the policy has deleted too much, and waits for a person.
+    Braked(usize),
+}
+
+/// What is remembered about an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// When its policy began to apply, in uptime.
+    pub since: Duration,
+    /// It is among the last that failed.
+    pub is_last_failed: bool,
+    /// The brake of its policy is engaged.
+    pub is_braked: bool,
+}
+
+/// What a policy wants of an object now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Left(Reason),
+    /// It has finished, but nobody knows when.
+    Undated(usize),
+    /// Its ttl passes later.
+    Waits {
+        policy: usize,
+        finish: Timestamp,
+        due: Timestamp,
+    },
+    /// Its ttl has passed; the policy has not applied to it for long enough.
+    InGrace {
+        policy: usize,
+        finish: Timestamp,
+        due: Timestamp,
+        left: Duration,
+    },
+    /// It must be deleted.
+    Due {
+        policy: usize,
+        finish: Timestamp,
+        due: Timestamp,
+    },
+}
+
+/// The policy that applies to an object, whether the object has finished or not.
+pub fn applying(
+    policies: &Policies,
+    object: &Candidate,
+    namespace: Option<&NamespaceView>,
+) -> Result<usize, Reason> {
+    if object.object.deleting {
+        return Err(Reason::BeingDeleted);
+    }
+    if object.kind == Kind::Job && object.object.ttl_seconds.is_some() {
+        return Err(Reason::OwnTtl);
+    }
+    if object.mirror {
+        return Err(Reason::Mirror);
+    }
+    let namespace = namespace.ok_or(Reason::NamespaceUnknown)?;
+    if object.keep {
+        return Err(Reason::Kept);
+    }
+    if namespace.keep {
+        return Err(Reason::NamespaceKept);
+    }
+    let mut list = policies.list.iter().enumerate();
+    let first = list.find(|(_, policy)| selects(policy, object, namespace));
+    match first {
+        None => Err(Reason::NoPolicy),
+        Some((index, policy)) if object.owner.is_some() && !policy.include_owned => Err(Reason::Owned(index)),
+        Some((index, _)) => Ok(index),
+    }
+}
+
+fn selects(policy: &Policy, object: &Candidate, namespace: &NamespaceView) -> bool {
+    let meets = |selector: &Option<Selector>, labels| {
+        selector.as_ref().is_none_or(|selector| selector.matches(labels))
+    };
+    policy.kinds.contains(&object.kind)
+        && meets(&policy.namespaces, &namespace.labels)
+        && meets(&policy.objects, &object.labels)
+}
+
+/// Returns whether an object that is seen for the first time is new.
+pub fn is_new(object: &Candidate, now: Timestamp) -> bool {
+    match object.object.finish {
+        None => true,
+        Some(Finish::Undated) => false,
+        Some(Finish::At(finish)) => is_just_past(finish, now),
+    }
+}
+
+/// Returns whether a namespace that is seen for the first time is new.
+pub fn is_new_namespace(namespace: &NamespaceView, now: Timestamp) -> bool {
+    namespace
+        .created
+        .is_some_and(|created| is_just_past(created, now))
+}
+
+/// A time in the future says that clocks differ, so nobody knows.
+fn is_just_past(time: Timestamp, now: Timestamp) -> bool {
+    now.duration_since(time).unsigned_abs() <= SEEN_AT_ONCE
+}
+
+/// What the policy with this index wants of an object to which it applies. `now.wall` is a time of the slower clock.
+pub fn judge(policies: &Policies, index: usize, object: &Candidate, memory: Memory, now: Now) -> Verdict {
+    let Some(policy) = policies.list.get(index) else {
+        return Verdict::Left(Reason::NoPolicy);
+    };
+    let finish = match object.object.finish {
+        None => return Verdict::Left(Reason::NotFinished(index)),
+        Some(Finish::Undated) => return Verdict::Undated(index),
+        Some(Finish::At(finish)) => finish,
+    };
+    let ttl = if object.failed {
+        policy.after_failed
+    } else {
+        policy.after_succeeded
+    };
+    let Some(ttl) = ttl else {
+        return Verdict::Left(Reason::Never(index));
+    };
+    if memory.is_last_failed {
+        return Verdict::Left(Reason::LastFailed(index));
+    }
+    let due = saturating_add(finish, ttl);
+    if now.wall < due {
+        return Verdict::Waits {
+            policy: index,
+            finish,
+            due,
+        };
+    }
+    let left = memory
+        .since
+        .saturating_add(policies.grace)
+        .saturating_sub(now.uptime);
+    if !left.is_zero() {
+        return Verdict::InGrace {
+            policy: index,
+            finish,
+            due,
+            left,
+        };
+    }
+    if object.finalizers.is_some() {
+        return Verdict::Left(Reason::Finalizers(index));
+    }
+    if memory.is_braked {
+        return Verdict::Left(Reason::Braked(index));
+    }
+    Verdict::Due {
+        policy: index,
+        finish,
+        due,
+    }
+}

@@ -1,0 +1,317 @@
+//! What is remembered for policies: since when each applies, which failed objects are kept, and which brake is engaged.
+//!
+//! | rule | function | test |
+//! |---|---|---|
+//! | TAF-15 | `PolicyState::since`, `PolicyState::candidate_changed`, `PolicyState::namespace_changed` | `tests/sync/policies/grace.rs::nothing_goes_within_the_grace_period_of_a_start`, `tests/sync/policies/grace.rs::a_changed_label_of_object_or_namespace_begins_the_grace_period_anew` |
+//! | TAF-16 | `LastFailed::place` | `tests/policies/kept.rs::the_last_that_failed_are_kept_in_any_order_of_changes` |
+//! | TAF-17 | `Brake::count`, `PolicyState::brakes_at` | `tests/sync/policies/brake.rs::a_policy_that_would_delete_more_than_its_maximum_stops_and_says_so_once` |
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::controller::Now;
+use controller_core::meta::{ObjectKey, Uid};
+use jiff::Timestamp;
+
+use super::decide::{Memory, applying, is_new, is_new_namespace};
+use super::view::{Candidate, NamespaceView};
+use super::{Kind, Policies};
+use crate::state::Key;
+use crate::view::Finish;
+
+/// What is remembered for policies. A standby remembers, too.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PolicyState {
+    /// The policies of the last good file; `None` before the caches are full.
+    current: Option<Arc<Policies>>,
+    /// When they began to apply: the caches were full, or the file changed.
+    since: Duration,
+    /// Objects to which their policy began to apply later.
+    began: BTreeMap<Key, Duration>,
+    failed: LastFailed,
+    brakes: BTreeMap<Arc<str>, Brake>,
+}
+
+impl PolicyState {
+    /// The policies that count; those of the `start` before the caches are full.
+    pub fn current<'a>(&'a self, start: &'a Arc<Policies>) -> &'a Arc<Policies> {
+        self.current.as_ref().unwrap_or(start)
+    }
+
+    /// The policies that count, once the caches are full.
+    pub fn loaded(&self) -> Option<&Arc<Policies>> {
+        self.current.as_ref()
+    }
+
+    /// These policies begin to apply to all objects, and all brakes are released.
+    pub fn begin<'a>(
+        &mut self,
+        policies: &Arc<Policies>,
+        now: Now,
+        objects: impl IntoIterator<Item = (&'a Candidate, Option<Arc<NamespaceView>>)>,
+    ) {
+        *self = Self {
+            since: now.uptime,
+            current: Some(Arc::clone(policies)),
+            ..Self::default()
+        };
+        for (object, namespace) in objects {
+            let applied = applying(policies, object, namespace.as_deref());
+            self.failed.place(policies, object, applied.ok());
+        }
+    }
+
+    /// When the policy of this object began to apply to it.
+    pub fn since(&self, key: &Key) -> Duration {
+        self.began.get(key).copied().unwrap_or(self.since)
+    }
+
+    /// What is remembered about an object to which the policy with this index applies.
+    pub fn memory(&self, policies: &Policies, index: usize, key: &Key) -> Memory {
+        let policy = policies.list.get(index);
+        Memory {
+            since: self.since(key),
+            is_last_failed: policy.is_some_and(|policy| self.failed.keeps(key, policy.keep_last_failed)),
+            is_braked: policy.is_some_and(|policy| self.is_braked(&policy.name)),
+        }
+    }
+
+    /// An object has changed, has come or has gone; returns the objects that are kept no longer, or from now on.
+    pub fn candidate_changed(
+        &mut self,
+        policies: &Policies,
+        (old, new): (Option<&Candidate>, Option<&Candidate>),
+        namespace: Option<&NamespaceView>,
+        now: Now,
+    ) -> Vec<Key> {
+        let Some(new) = new else {
+            let Some(old) = old else {
+                return Vec::new();
+            };
+            self.began.remove(&Key::of(old));
+            return self.failed.place(policies, old, None);
+        };
+        let applied = applying(policies, new, namespace);
+        let old = old.filter(|old| old.object.uid == new.object.uid);
+        let was = old.map(|old| applying(policies, old, namespace));
+        let began = match (was, applied) {
+            (_, Err(_)) => Began::Not,
+            (Some(was), now) if was == now => Began::Before,
+            (None, Ok(_)) if is_new(new, now.wall) => Began::Not,
+            _ => Began::Now,
+        };
+        self.began(Key::of(new), began, now.uptime);
+        self.failed.place(policies, new, applied.ok())
+    }
+
+    /// A namespace has changed; returns the objects in it to which another policy applies, or none.
+    pub fn namespace_changed(
+        &mut self,
+        policies: &Policies,
+        (old, new): (Option<&NamespaceView>, Option<&NamespaceView>),
+        objects: &[Arc<Candidate>],
+        now: Now,
+    ) -> Vec<Key> {
+        let is_new = old.is_none() && new.is_some_and(|new| is_new_namespace(new, now.wall));
+        let mut changed = Vec::new();
+        for object in objects {
+            let (was, is) = (applying(policies, object, old), applying(policies, object, new));
+            if was == is {
+                continue;
+            }
+            let key = Key::of(object);
+            let began = if is.is_ok() && !is_new {
+                Began::Now
+            } else {
+                Began::Not
+            };
+            self.began(key.clone(), began, now.uptime);
+            changed.extend(self.failed.place(policies, object, is.ok()));
+            changed.push(key);
+        }
+        changed
+    }
+
+    fn began(&mut self, key: Key, began: Began, now: Duration) {
+        match began {
+            // Before the caches are full, `since` is yet to come.
+            Began::Now if self.current.is_some() => {
+                self.began.insert(key, now);
+            }
+            Began::Not | Began::Now => {
+                self.began.remove(&key);
+            }
+            Began::Before => {}
+        }
+    }
+
+    pub fn is_braked(&self, policy: &Arc<str>) -> bool {
+        self.brakes.get(policy).is_some_and(|brake| brake.is_engaged)
+    }
+
+    /// Returns whether one more delete by this policy would be too many.
+    pub fn brakes_at(&self, policy: &Arc<str>, max_per_hour: Option<u32>, now: Duration) -> bool {
+        let done = self
+            .brakes
+            .get(policy)
+            .map_or(0, |brake| brake.within_the_hour(now));
+        max_per_hour.is_some_and(|most| done >= u64::from(most))
+    }
+
+    pub(crate) fn engage(&mut self, policy: &Arc<str>) {
+        self.brakes.entry(Arc::clone(policy)).or_default().is_engaged = true;
+    }
+
+    /// A delete by this policy is being sent.
+    pub(crate) fn count(&mut self, policy: &Arc<str>, now: Duration) {
+        self.brakes.entry(Arc::clone(policy)).or_default().count(now);
+    }
+
+    /// A delete by this policy was refused.
+    pub(crate) fn uncount(&mut self, policy: &Arc<str>) {
+        if let Some(brake) = self.brakes.get_mut(policy) {
+            brake.uncount();
+        }
+    }
+
+    /// The number of entries about objects.
+    pub fn held(&self) -> usize {
+        self.began.len() + self.failed.of.len()
+    }
+}
+
+/// When the policy of an object began to apply to it.
+#[derive(Clone, Copy)]
+enum Began {
+    Now,
+    Before,
+    /// It does not apply, or did from the object's begin.
+    Not,
+}
+
+/// Those of which `keepLastFailed` keeps the last.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Group {
+    policy: usize,
+    kind: Kind,
+    namespace: Option<Arc<str>>,
+    owner: Option<Uid>,
+}
+
+/// The failed objects of each group, ordered by their finish.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct LastFailed {
+    groups: BTreeMap<Group, BTreeSet<(Timestamp, ObjectKey)>>,
+    of: BTreeMap<Key, (Group, Timestamp)>,
+}
+
+impl LastFailed {
+    /// Puts an object, to which this policy applies, into its group; returns the others that are kept from now on, or
+    /// no longer.
+    fn place(&mut self, policies: &Policies, object: &Candidate, applied: Option<usize>) -> Vec<Key> {
+        let key = Key::of(object);
+        let policy = applied.and_then(|index| Some((index, policies.list.get(index)?)));
+        let place = policy.and_then(|(index, policy)| {
+            let Some(Finish::At(finish)) = object.object.finish else {
+                return None;
+            };
+            (object.failed && policy.keep_last_failed > 0).then(|| {
+                let group = Group {
+                    policy: index,
+                    kind: object.kind,
+                    namespace: key.object.namespace.clone(),
+                    owner: object.owner.clone(),
+                };
+                (group, finish)
+            })
+        });
+        if self.of.get(&key) == place.as_ref() {
+            return Vec::new();
+        }
+        let keeps = |group: &Group| {
+            policies
+                .list
+                .get(group.policy)
+                .map_or(0, |policy| policy.keep_last_failed)
+        };
+        let mut changed = Vec::new();
+        if let Some((group, finish)) = self.of.remove(&key) {
+            let kept = self.last(&group, keeps(&group));
+            if let Some(members) = self.groups.get_mut(&group) {
+                members.remove(&(finish, key.object.clone()));
+                if members.is_empty() {
+                    self.groups.remove(&group);
+                }
+            }
+            changed.extend(
+                self.last(&group, keeps(&group))
+                    .filter(|last| kept.as_ref() != Some(last)),
+            );
+        }
+        if let Some((group, finish)) = place {
+            let kept = self.last(&group, keeps(&group));
+            let members = self.groups.entry(group.clone()).or_default();
+            members.insert((finish, key.object.clone()));
+            changed.extend(kept.filter(|kept| self.last(&group, keeps(&group)).as_ref() != Some(kept)));
+            self.of.insert(key.clone(), (group, finish));
+        }
+        changed.retain(|changed| *changed != key);
+        changed
+    }
+
+    /// The oldest of those that are kept, if there are as many.
+    fn last(&self, group: &Group, keep: usize) -> Option<Key> {
+        let members = self.groups.get(group)?;
+        let (_, object) = members.iter().rev().nth(keep.checked_sub(1)?)?;
+        Some(Key {
+            kind: group.kind,
+            object: object.clone(),
+        })
+    }
+
+    fn keeps(&self, key: &Key, keep: usize) -> bool {
+        let Some((group, _)) = self.of.get(key) else {
+            return false;
+        };
+        let members = self.groups.get(group).into_iter().flatten().rev();
+        members.take(keep).any(|(_, object)| *object == key.object)
+    }
+}
+
+/// The deletes of a policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Brake {
+    /// How many in each minute of the last hour.
+    minutes: VecDeque<(u64, u32)>,
+    is_engaged: bool,
+}
+
+impl Brake {
+    fn count(&mut self, now: Duration) {
+        let minute = now.as_secs() / 60;
+        while self.minutes.front().is_some_and(|(then, _)| minute - then > 60) {
+            self.minutes.pop_front();
+        }
+        match self.minutes.back_mut() {
+            Some((last, count)) if *last == minute => *count += 1,
+            _ => self.minutes.push_back((minute, 1)),
+        }
+    }
+
+    fn uncount(&mut self) {
+        if let Some((_, count)) = self.minutes.back_mut() {
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    /// Counts whole minutes, so up to a minute more than an hour.
+    fn within_the_hour(&self, now: Duration) -> u64 {
+        let minute = now.as_secs() / 60;
+        let recent = self
+            .minutes
+            .iter()
+            .filter(|(then, _)| minute.saturating_sub(*then) <= 60);
+        recent.map(|(_, count)| u64::from(*count)).sum()
+    }
+}

@@ -1,0 +1,375 @@
+//! Clean-up policies, with the permissions that the chart gives for them, next to the cluster's own loop.
+
+use std::collections::BTreeMap;
+use std::fmt::{Debug, Write as _};
+use std::fs;
+use std::time::Duration;
+
+use controller_runtime::clock::Clock;
+use controller_testing::cluster::{now, shipped_or_debug, whole};
+use controller_testing::soon;
+use futures::{StreamExt, stream};
+use jiff::SignedDuration;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, Preconditions, PropagationPolicy};
+use local_control_plane::eventually;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tempfile::NamedTempFile;
+
+use crate::support::{BUILT, Cluster, Finish, finished, job};
+
+fn file(text: &str) -> NamedTempFile {
+    let file = NamedTempFile::new().unwrap();
+    fs::write(file.path(), text).unwrap();
+    file
+}
+
+fn flag(file: &NamedTempFile) -> String {
+    format!("--config={}", file.path().display())
+}
+
+/// A pod that nobody runs, as a kubelet leaves it when it has ended.
+async fn finished_pod(cluster: &Cluster, name: &str, phase: &str, ago: i64) {
+    cluster
+        .create(json!({
+            "kind": "Pod", "metadata": {"namespace": "default", "name": name},
+            "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "registry.example/pod"}]},
+        }))
+        .await;
+    let end = whole(now()) - SignedDuration::from_secs(ago);
+    let terminated = json!({"exitCode": 0, "startedAt": end, "finishedAt": end});
+    let status = json!({"phase": phase, "containerStatuses": [{
+        "name": "main", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+        "state": {"terminated": terminated},
+    }]});
+    cluster.merge_status("Pod", name, status).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_policies_delete_next_to_the_built_in_loop_with_the_charts_permissions() {
+    let cluster = Cluster::with_policies().await;
+    let _built_in = cluster.start_built_in(" TTL after finished controller").await;
+    cluster.job("by-policy", None).await;
+    cluster.finish("by-policy", Finish::Complete, 60).await;
+    cluster.job("kept", None).await;
+    cluster
+        .merge(
+            "Job",
+            "kept",
+            json!({"metadata": {"annotations": {"ttl-after-finished-controller/keep": "true"}}}),
+        )
+        .await;
+    cluster.finish("kept", Finish::Complete, 60).await;
+    cluster.job("by-ttl", Some(1)).await;
+    cluster.finish("by-ttl", Finish::Complete, 0).await;
+    cluster.job("by-ttl-later", Some(3_600)).await;
+    cluster.finish("by-ttl-later", Finish::Complete, 60).await;
+    finished_pod(&cluster, "pod", "Failed", 60).await;
+    finished_pod(&cluster, "held", "Succeeded", 60).await;
+    cluster
+        .merge(
+            "Pod",
+            "held",
+            json!({"metadata": {"finalizers": ["example.com/hold"]}}),
+        )
+        .await;
+    let policies = file(
+        "policyGracePeriod: 3s\nonlyPolicies: true\npolicies:\n\
+         - {name: ci, kinds: [Job, Pod], ttlAfterSucceeded: 10s, ttlAfterFailed: 10s}\n",
+    );
+    let began = now();
+    let replica = cluster.start_leading(&[&flag(&policies)]).await;
+    let standby = cluster.start(&[&flag(&policies)]);
+    let deleted = cluster.until_deleted("by-policy").await;
+    assert!(
+        deleted >= whole(began) + SignedDuration::from_secs(2),
+        "within the grace period"
+    );
+    cluster.until_gone("Pod", "pod").await;
+    cluster.until_deleted("by-ttl").await;
+    let event = cluster.event("by-policy", "DeletedByPolicy").await;
+    assert!(event.note.unwrap().starts_with("policy ci: succeeded at "));
+    let held = async || {
+        let events = cluster.events().await;
+        events
+            .iter()
+            .any(|event| event.contains("HeldByFinalizers"))
+            .then_some(())
+    };
+    soon("the held pod is told", held).await;
+
+    let (printed, code) = cluster.subcommand(&["preview", &flag(&policies)]).await;
+    assert_eq!(
+        (code, printed.lines().last()),
+        (Some(0), Some("0 would go within an hour")),
+        "{printed}"
+    );
+    let (printed, code) = cluster
+        .subcommand(&["explain", "pod/default/held", &flag(&policies)])
+        .await;
+    assert_eq!(code, Some(0), "{printed}");
+    assert!(
+        printed.ends_with("would leave it: its finalizers would hold it\n"),
+        "{printed}"
+    );
+    let (printed, _) = cluster
+        .subcommand(&["explain", "default/kept", &flag(&policies)])
+        .await;
+    assert!(
+        printed.contains("ttl-after-finished-controller/keep"),
+        "{printed}"
+    );
+
+    assert!(cluster.deleted("kept").await.is_none() && cluster.deleted("by-ttl-later").await.is_none());
+    assert!(cluster.find("Pod", "held").await.unwrap()["metadata"]["deletionTimestamp"].is_null());
+    let ours = cluster.requests();
+    assert!(
+        !ours
+            .iter()
+            .any(|asked| asked.is("delete", "jobs") && asked.name.starts_with("by-ttl"))
+    );
+    assert_eq!(replica.stop().await, Some(0));
+    assert_eq!(standby.stop().await, Some(0));
+    assert_eq!((cluster.refused(), cluster.beyond()), (vec![], vec![]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_a_policy_file_that_is_broken_while_it_runs_keeps_the_last_good_one() {
+    let cluster = Cluster::with_policies().await;
+    cluster.job("job", None).await;
+    cluster.finish("job", Finish::Complete, 0).await;
+    let good = "policyGracePeriod: 1s\nonlyPolicies: true\npolicies: [{name: ci, ttlAfterSucceeded: 40s}]\n";
+    let policies = file(good);
+    let replica = cluster.start_leading(&[&flag(&policies)]).await;
+    fs::write(policies.path(), good.replace("40s", "1d")).unwrap();
+    replica
+        .until_metric("controller_config_file_refused", "", 1)
+        .await;
+    let (code, body) = replica.get("/readyz").await;
+    assert_eq!(code, 500);
+    assert!(
+        body.contains("[-]config-file failed: the last good file counts: ")
+            && body.contains(
+                ":3: policies: [0] \"ci\": ttlAfterSucceeded: invalid value \"1d\": unknown unit \"d\""
+            ),
+        "{body}"
+    );
+    assert!(
+        replica
+            .process
+            .log()
+            .contains("the config file is wrong, the last good one counts")
+    );
+    let mut another = cluster.start(&[&flag(&policies)]);
+    let ended = another.process.wait_exit(Duration::from_secs(30)).await.unwrap();
+    assert_eq!(ended.code(), Some(2), "{}", another.process.log());
+    // The last good one counts.
+    let gone = async || cluster.deleted("job").await;
+    eventually(Duration::from_secs(90), "the Job is deleted", gone)
+        .await
+        .unwrap();
+    fs::write(policies.path(), good).unwrap();
+    replica
+        .until_metric("controller_config_file_refused", "", 0)
+        .await;
+    assert_eq!(replica.stop().await, Some(0));
+}
+
+/// Each half of the objects.
+const HALF: usize = 10_000;
+const NAMESPACES: usize = 200;
+const POLICIES: usize = 10;
+/// Of ten objects one is annotated to be kept, and of the labels one is none of a policy.
+const LABELS: usize = POLICIES + 1;
+
+fn namespace_of(number: usize) -> String {
+    format!("team-{}", number % NAMESPACES)
+}
+
+/// Copies of a stored object.
+fn copies(form: &Value, prefix: &str) -> Vec<Value> {
+    let copy = |number: usize| {
+        let mut object = form.clone();
+        object["metadata"]["name"] = json!(format!("{prefix}-{number}"));
+        object["metadata"]["namespace"] = json!(namespace_of(number));
+        object["metadata"]["uid"] = json!(format!("{:08x}-0000-4000-8000-{number:012x}", prefix.len()));
+        object["metadata"]["labels"] = json!({"app": format!("app-{}", number / NAMESPACES % LABELS)});
+        if goes(number) || !is_selected(number) {
+            object["metadata"].as_object_mut().unwrap().remove("annotations");
+        } else {
+            object["metadata"]["annotations"] = json!({"ttl-after-finished-controller/keep": "true"});
+        }
+        object
+    };
+    (0..HALF).map(copy).collect()
+}
+
+fn is_selected(number: usize) -> bool {
+    number / NAMESPACES % LABELS < POLICIES
+}
+
+fn goes(number: usize) -> bool {
+    is_selected(number) && !number.is_multiple_of(10)
+}
+
+fn ten_policies() -> String {
+    let mut text =
+        "policyGracePeriod: 1s\nonlyPolicies: true\nkubeApiQps: 0\nconcurrentSyncs: 16\npolicies:\n"
+            .to_owned();
+    for policy in 0..POLICIES {
+        _ = writeln!(
+            text,
+            "- {{name: p{policy}, kinds: [Job, Pod], ttlAfterSucceeded: 1m, ttlAfterFailed: 1m, \
+             selector: {{matchLabels: {{app: app-{policy}}}}}}}"
+        );
+    }
+    text
+}
+
+/// The objects that have not been deleted, by number.
+async fn left<K>(cluster: &Cluster, prefix: &str) -> BTreeMap<usize, ObjectMeta>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let objects: Api<K> = Api::all(cluster.control_plane.client());
+    let found = objects.list_metadata(&ListParams::default()).await.unwrap();
+    let metadata = found.items.into_iter().map(|object| object.metadata);
+    let left = metadata.filter(|metadata| metadata.deletion_timestamp.is_none());
+    let number = |metadata: &ObjectMeta| {
+        let name = metadata.name.as_deref()?;
+        name.strip_prefix(prefix)?.strip_prefix('-')?.parse().ok()
+    };
+    left.filter_map(|metadata| Some((number(&metadata)?, metadata)))
+        .collect()
+}
+
+/// The delete of each object, as the controller sends it.
+async fn deletes<K>(cluster: &Cluster, prefix: &str, in_the_foreground: bool) -> BTreeMap<usize, DeleteParams>
+where
+    K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
+{
+    let left = left::<K>(cluster, prefix).await.into_iter();
+    let delete = left.map(|(number, metadata)| {
+        let params = DeleteParams {
+            propagation_policy: in_the_foreground.then_some(PropagationPolicy::Foreground),
+            preconditions: Some(Preconditions {
+                uid: metadata.uid,
+                resource_version: metadata.resource_version,
+            }),
+            ..DeleteParams::default()
+        };
+        (number, params)
+    });
+    delete.collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+#[allow(clippy::print_stdout, reason = "the figures")]
+async fn live_twenty_thousand_jobs_and_pods_go_at_the_speed_of_their_deletes() {
+    let cluster = Cluster::with_policies().await;
+    let control_plane = &cluster.control_plane;
+    for number in 0..NAMESPACES {
+        cluster.namespace(&format!("team-{number}")).await;
+    }
+    let finish = whole(now()) - SignedDuration::from_secs(3_600);
+    cluster.create(job("default", "form", None)).await;
+    let jobs: Api<Job> = Api::default_namespaced(control_plane.client());
+    let status = Patch::Merge(json!({"status": finished(Finish::Complete, finish)}));
+    let form = jobs
+        .patch_status("form", &PatchParams::default(), &status)
+        .await
+        .unwrap();
+    let job_form = serde_json::to_value(form).unwrap();
+    finished_pod(&cluster, "form", "Succeeded", 3_600).await;
+    let pods: Api<Pod> = Api::default_namespaced(control_plane.client());
+    let pod_form = serde_json::to_value(pods.get("form").await.unwrap()).unwrap();
+    let fill = async || {
+        for (form, prefix, api_version, kind, resource) in [
+            (&job_form, "job", "batch/v1", "Job", "jobs"),
+            (&pod_form, "pods", "v1", "Pod", "pods"),
+        ] {
+            let mut form = form.clone();
+            form["apiVersion"] = json!(api_version);
+            form["kind"] = json!(kind);
+            form["metadata"]
+                .as_object_mut()
+                .unwrap()
+                .remove("resourceVersion");
+            form["metadata"].as_object_mut().unwrap().remove("managedFields");
+            control_plane
+                .store(resource, &copies(&form, prefix))
+                .await
+                .unwrap();
+        }
+    };
+    let wanted: Vec<usize> = (0..HALF).filter(|number| !goes(*number)).collect();
+    let number = 2 * (HALF - wanted.len());
+
+    // The floor: the same deletes of the same account by a plain client, 16 at a time.
+    fill().await;
+    let client = cluster.client().await;
+    let of_jobs = deletes::<Job>(&cluster, "job", true).await;
+    let of_pods = deletes::<Pod>(&cluster, "pods", false).await;
+    let clock = Clock::system();
+    let began = clock.instant();
+    let all = (0..HALF).filter(|number| goes(*number));
+    stream::iter(all.flat_map(|number| [(true, number), (false, number)]))
+        .for_each_concurrent(16, async |(is_job, number)| {
+            let namespace = namespace_of(number);
+            if is_job {
+                let jobs: Api<Job> = Api::namespaced(client.clone(), &namespace);
+                jobs.delete(&format!("job-{number}"), &of_jobs[&number])
+                    .await
+                    .unwrap();
+            } else {
+                let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
+                pods.delete(&format!("pods-{number}"), &of_pods[&number])
+                    .await
+                    .unwrap();
+            }
+        })
+        .await;
+    let floor = began.elapsed();
+    control_plane.erase("jobs").await.unwrap();
+    control_plane.erase("pods").await.unwrap();
+
+    fill().await;
+    let policies = file(&ten_policies());
+    let replica = cluster.start_leading(&[&flag(&policies)]).await;
+    let count = "ttl_after_finished_controller_policy_deletion_duration_seconds_count";
+    let first = async || (replica.metric(count, "").await > 0).then_some(());
+    eventually(Duration::from_mins(5), "the first goes", first)
+        .await
+        .unwrap();
+    let began = clock.instant();
+    let gone = async || (replica.metric(count, "").await >= number as u64).then_some(());
+    eventually(Duration::from_mins(10), "all have gone", gone)
+        .await
+        .unwrap();
+    let took = began.elapsed();
+    let usage = replica.process.usage().unwrap();
+    println!(
+        "{number} of {} objects in {took:.1?}, a plain client in {floor:.1?} ({:.2}); RSS {} MiB, peak {} MiB, {:.1?} of CPU",
+        2 * HALF,
+        took.as_secs_f64() / floor.as_secs_f64(),
+        usage.rss >> 20,
+        usage.peak_rss >> 20,
+        usage.cpu
+    );
+    let jobs = left::<Job>(&cluster, "job").await;
+    assert_eq!(jobs.into_keys().collect::<Vec<_>>(), wanted);
+    let pods = left::<Pod>(&cluster, "pods").await;
+    assert_eq!(pods.into_keys().collect::<Vec<_>>(), wanted);
+    let most = shipped_or_debug(BUILT, 32 << 20, 64 << 20);
+    assert!(usage.peak_rss <= most, "{} bytes", usage.peak_rss);
+    let slowest = shipped_or_debug(BUILT, 1.5, 3.0);
+    assert!(took.as_secs_f64() <= slowest * floor.as_secs_f64());
+    assert_eq!(replica.stop().await, Some(0));
+    assert_eq!((cluster.refused(), cluster.beyond()), (vec![], vec![]));
+}

@@ -1,0 +1,11 @@
+//! The rules of clean-up policies, case by case and for all inputs.
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+mod docs;
+mod kept;
+mod props;
+mod sim;
+mod support;
+mod table;
+mod views;
+mod wrong;

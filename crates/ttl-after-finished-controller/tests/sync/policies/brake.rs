@@ -1,0 +1,97 @@
+//! `maxPerHour`: a policy that would delete more stops, and waits for a person.
+
+use embedded_apiserver::{Fault, RequestVerb};
+use serde_json::json;
+
+use super::support::with;
+use crate::world::World;
+
+const BRAKE: &str = "ttl_after_finished_controller_brake_engaged";
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_that_would_delete_more_than_its_maximum_stops_and_says_so_once() {
+    let world = World::new();
+    for number in 0..20 {
+        world.ended(
+            &format!("braked-{number}"),
+            "Complete",
+            -60,
+            &json!({ "app": "a" }),
+        );
+        world.succeeded(&format!("other-{number}"), -60);
+    }
+    let policies = json!([
+        { "name": "braked", "ttlAfterSucceeded": "1s", "maxPerHour": 7, "selector": { "matchLabels": { "app": "a" } } },
+        { "name": "other", "ttlAfterSucceeded": "1s", "maxPerHour": 20 },
+    ]);
+    let controller = world.start_with(with(&policies, 0));
+    world.pass(60).await;
+    assert_eq!(world.alive(), 13);
+    assert_eq!(controller.metric(BRAKE), 1);
+    assert!(
+        controller
+            .scrape()
+            .contains(&format!("{BRAKE}{{policy=\"braked\"}} 1"))
+    );
+    // Also when the hour is over: only a person releases it.
+    assert_eq!(world.alive_after(10_000).await, 13);
+    assert_eq!(world.count_events("BrakeEngaged"), 1);
+    let events = world.events();
+    let told = events
+        .iter()
+        .find(|event| event.contains("BrakeEngaged"))
+        .unwrap();
+    assert!(
+        told.ends_with(
+            "Warning BrakeEngaged policy braked has deleted 7 objects within an hour (maxPerHour) and stops here; \
+             change the policies or restart the controller to release the brake"
+        ),
+        "{told}"
+    );
+    // What the policy has nothing to do with goes on.
+    world.succeeded("later", 0);
+    assert!(!world.lives_after(5, "later").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_many_as_allowed_each_hour_engage_nothing() {
+    let world = World::new();
+    let policies = json!([{ "name": "p", "ttlAfterSucceeded": "1s", "maxPerHour": 5 }]);
+    let controller = world.start_with(with(&policies, 0));
+    for hour in 0..4 {
+        for number in 0..5 {
+            world.succeeded(&format!("job-{hour}-{number}"), 0);
+        }
+        world.pass(3_700).await;
+        assert_eq!(world.alive(), 0);
+    }
+    assert_eq!(controller.metric(BRAKE), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_api_server_refuses_does_not_count() {
+    let world = World::new();
+    for number in 0..5 {
+        world.succeeded(&format!("job-{number}"), -60);
+    }
+    world.fail_next(4, RequestVerb::Delete, "jobs", Fault::status(403, "Forbidden"));
+    let policies = json!([{ "name": "p", "ttlAfterSucceeded": "1s", "maxPerHour": 5 }]);
+    let controller = world.start_with(with(&policies, 0));
+    world.pass(60).await;
+    assert_eq!((world.alive(), controller.metric(BRAKE)), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_releases_the_brake() {
+    let world = World::new();
+    for number in 0..8 {
+        world.succeeded(&format!("job-{number}"), -60);
+    }
+    let policies = json!([{ "name": "p", "ttlAfterSucceeded": "1s", "maxPerHour": 5 }]);
+    let first = world.start_with(with(&policies, 0));
+    world.pass(60).await;
+    assert_eq!(world.alive(), 3);
+    first.stop().await;
+    let _second = world.start_with(with(&policies, 0));
+    assert_eq!(world.alive_after(60).await, 0);
+}

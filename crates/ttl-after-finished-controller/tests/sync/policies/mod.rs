@@ -1,0 +1,9 @@
+//! Clean-up policies.
+
+mod brake;
+mod grace;
+mod left;
+mod preview;
+mod reload;
+mod support;
+mod told;
