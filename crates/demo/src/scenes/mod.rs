@@ -1,6 +1,7 @@
 //! The scenes, in playing order: one file each.
 
 mod blockers;
+mod brake;
 mod disruption;
 mod resourceclaim;
 mod taint_eviction;
@@ -11,10 +12,11 @@ use kube::discovery::ApiResource;
 
 use crate::scene::Scene;
 
-fn all() -> [Scene; 6] {
+fn all() -> [Scene; 7] {
     [
         ttl::scene(),
         taint_eviction::scene(),
+        brake::scene(),
         ttl_after_finished::scene(),
         disruption::scene(),
         blockers::scene(),
@@ -33,6 +35,14 @@ pub(crate) fn names() -> Vec<&'static str> {
 pub(crate) fn chosen(names: &[String]) -> Vec<Scene> {
     let is_chosen = |scene: &Scene| names.is_empty() || names.iter().any(|name| name == scene.controller);
     all().into_iter().filter(is_chosen).collect()
+}
+
+/// Flags of this controller, in all of its scenes.
+pub(crate) fn flags(controller: &str) -> &'static [&'static str] {
+    match controller {
+        "taint-eviction-controller" => &brake::FLAGS,
+        _ => &[],
+    }
 }
 
 /// Kinds of the objects in all scenes, without duplicates.
@@ -62,6 +72,7 @@ mod tests {
             [
                 "ttl-controller",
                 "taint-eviction-controller",
+                "taint-eviction-controller",
                 "ttl-after-finished-controller",
                 "disruption-controller",
                 "disruption-controller",
@@ -86,9 +97,9 @@ mod tests {
             [
                 "nodes",
                 "pods",
-                "jobs",
                 "deployments",
                 "poddisruptionbudgets",
+                "jobs",
                 "resourceclaimtemplates",
                 "resourceclaims"
             ]
