@@ -19,7 +19,7 @@ use crate::cluster::Access;
 use crate::event::{Event, Reporter};
 use crate::log::{self, Line};
 use crate::metrics::Metrics;
-use crate::scenes::POLICIES;
+use crate::scenes::{self, POLICIES};
 
 /// Interval between reads of the metrics.
 const SCRAPE_EVERY: Duration = Duration::from_millis(100);
@@ -169,6 +169,7 @@ impl Controllers {
             .args(["--http-bind-address=127.0.0.1:0", "--log-format=json"])
             // No Lease: there is only one replica, and it must leave nothing behind.
             .arg("--leader-elect=false")
+            .args(scenes::flags(controller))
             .stdout(Stdio::null())
             .stderr(Stdio::piped());
         command.spawn().with_context(|| format!("start {controller}"))

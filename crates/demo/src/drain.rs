@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::api::{DynamicObject, EvictParams, Patch, PatchParams};
+use kube::api::{DeleteParams, DynamicObject, EvictParams, Patch, PatchParams};
 use kube::core::Status;
 use kube::discovery::ApiResource;
 use kube::{Api, Resource};
@@ -122,6 +122,29 @@ impl Workload {
             .patch(self.0, &PatchParams::default(), &patch)
             .await;
         patched.context("change the budget")?;
+        Ok(())
+    }
+
+    /// Writes the status itself, as there may be no disruption-controller: one of so many healthy pods may go.
+    pub(crate) async fn allow_one(self, stage: &Stage, healthy: usize) -> Result<()> {
+        let budget = budgets(stage).get(self.0).await.context("get the budget")?;
+        let status = Patch::Merge(json!({"status": {
+            "observedGeneration": budget.metadata.generation,
+            "disruptionsAllowed": 1,
+            "currentHealthy": healthy,
+            "desiredHealthy": healthy - 1,
+            "expectedPods": healthy,
+        }}));
+        let patched = budgets(stage)
+            .patch_status(self.0, &PatchParams::default(), &status)
+            .await;
+        patched.context("write the status of the budget")?;
+        Ok(())
+    }
+
+    pub(crate) async fn delete_budget(self, stage: &Stage) -> Result<()> {
+        let deleted = budgets(stage).delete(self.0, &DeleteParams::default()).await;
+        deleted.context("delete the budget")?;
         Ok(())
     }
 

@@ -8,6 +8,7 @@ use controller_runtime::clock::Clock;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{Node, NodeSpec, Pod};
+use k8s_openapi::api::events::v1::Event;
 use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
@@ -20,6 +21,8 @@ use crate::event::Reporter;
 use crate::ours::{is_ours, labels};
 /// Namespace of namespaced objects, which every cluster has.
 pub(crate) const NAMESPACE: &str = "default";
+/// Interval between looks for an Event.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 /// The cluster, for the actions of scenes.
 pub(crate) struct Stage {
@@ -50,13 +53,38 @@ pub(crate) fn nodes(total: usize) -> Act {
 
 /// Merges `patch` into node `number` of the demo.
 pub(crate) fn patch_node(number: usize, patch: Value) -> Act {
-    Box::new(move |stage| stage.patch_node(number, patch.clone()).boxed())
+    Box::new(move |stage| {
+        let patch = patch.clone();
+        async move { stage.patch_node(&node_name(number), patch).await }.boxed()
+    })
 }
 
 impl Stage {
     /// Shows the viewer a text that only the action knows.
     pub(crate) fn note(&self, text: impl Into<String>) {
         self.reporter.note(text);
+    }
+
+    /// Shows the viewer the last Event with this reason, once the controller has published one.
+    pub(crate) async fn tell_event(&self, reason: &str) -> Result<()> {
+        let events = Api::<Event>::namespaced(self.client.clone(), NAMESPACE);
+        let published = async {
+            loop {
+                let all = events.list(&ListParams::default()).await;
+                let all = all.context("list the Events")?.items.into_iter();
+                let told = all.filter(|event| event.reason.as_deref() == Some(reason));
+                if let Some(event) = told.max_by_key(|event| event.event_time.clone()) {
+                    return anyhow::Ok(event);
+                }
+                self.clock.sleep(LOOK_EVERY).await;
+            }
+        };
+        let published = self.clock.timeout(self.within, published).await;
+        let event = published.with_context(|| format!("there is no Event {reason}"))??;
+        let object = event.regarding.and_then(|object| object.name).unwrap_or_default();
+        let note = event.note.unwrap_or_default();
+        self.note(format!("Event {reason} on {object}: {note}"));
+        Ok(())
     }
 
     pub(crate) fn nodes(&self) -> Api<Node> {
@@ -157,10 +185,10 @@ impl Stage {
         }
     }
 
-    async fn patch_node(&self, number: usize, patch: Value) -> Result<()> {
-        let name = node_name(number);
+    /// Merges `patch` into a node.
+    pub(crate) async fn patch_node(&self, name: &str, patch: Value) -> Result<()> {
         self.nodes()
-            .patch(&name, &PatchParams::default(), &Patch::Merge(&patch))
+            .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
             .await
             .with_context(|| format!("patch node {name}"))?;
         Ok(())

@@ -1,6 +1,7 @@
 //! The scenes, in playing order: one file each.
 
 mod blockers;
+mod brake;
 mod clean_up;
 mod disruption;
 mod resourceclaim;
@@ -13,10 +14,11 @@ use kube::discovery::ApiResource;
 pub(crate) use self::clean_up::POLICIES;
 use crate::scene::Scene;
 
-fn all() -> [Scene; 7] {
+fn all() -> [Scene; 8] {
     [
         ttl::scene(),
         taint_eviction::scene(),
+        brake::scene(),
         ttl_after_finished::scene(),
         clean_up::scene(),
         disruption::scene(),
@@ -36,6 +38,14 @@ pub(crate) fn names() -> Vec<&'static str> {
 pub(crate) fn chosen(names: &[String]) -> Vec<Scene> {
     let is_chosen = |scene: &Scene| names.is_empty() || names.iter().any(|name| name == scene.controller);
     all().into_iter().filter(is_chosen).collect()
+}
+
+/// Flags of this controller, in all of its scenes.
+pub(crate) fn flags(controller: &str) -> &'static [&'static str] {
+    match controller {
+        "taint-eviction-controller" => &brake::FLAGS,
+        _ => &[],
+    }
 }
 
 /// Kinds of the objects in all scenes, without duplicates.
@@ -64,6 +74,7 @@ mod tests {
             played(&[]),
             [
                 "ttl-controller",
+                "taint-eviction-controller",
                 "taint-eviction-controller",
                 "ttl-after-finished-controller",
                 "ttl-after-finished-controller",
@@ -94,9 +105,9 @@ mod tests {
             [
                 "nodes",
                 "pods",
-                "jobs",
                 "deployments",
                 "poddisruptionbudgets",
+                "jobs",
                 "resourceclaimtemplates",
                 "resourceclaims"
             ]

@@ -14,7 +14,7 @@ const KUBECTL: &str = "kubectl --kubeconfig ";
 
 /// What the story says, among other things.
 const STORY: &[&str] = &[
-    "Scene 1 of 7, ttl-controller: It tells each kubelet, by the number of nodes, how long it may cache secrets \
+    "Scene 1 of 8, ttl-controller: It tells each kubelet, by the number of nodes, how long it may cache secrets \
      and config maps.",
     "Step 1 of 7, 90 nodes. No controller runs yet, so nobody tells their kubelets how long to cache.",
     "ttl-controller says: step chosen (nodes=90, step=0, ttl_seconds=0)",
@@ -26,7 +26,7 @@ const STORY: &[&str] = &[
     ": 520 × 30 s; ",
     "ttl-controller wrote demo-node-0007: TTL set to 0 s, was 999",
     ": 80 × 0 s; 1 write\n",
-    "Scene 2 of 7, taint-eviction-controller: It evicts pods from nodes that fail, each when its own toleration \
+    "Scene 2 of 8, taint-eviction-controller: It evicts pods from nodes that fail, each when its own toleration \
      ends.",
     "get pods -o wide -w",
     "wrote default/demo-0001-intolerant: pod deleted: taint node.kubernetes.io/not-ready:NoExecute of node \
@@ -37,7 +37,20 @@ const STORY: &[&str] = &[
     "more: condition DisruptionTarget written: taint node.kubernetes.io/unreachable:NoExecute of node \
      demo-node-0002, deadline ",
     ": 6 × demo-node-0001, 1 × demo-node-0002, 7 × demo-node-0003; 15 writes",
-    "Scene 3 of 7, ttl-after-finished-controller: It deletes Jobs that have finished, when their \
+    "Scene 3 of 8, taint-eviction-controller: Its brake holds a mistake back, and maintenance waits for budgets.",
+    "taint-eviction-controller says: ERROR: The brake holds evictions back: 9 pods of 3 nodes are due or were evicted \
+     within 5s, and the limit is 5 pods\n",
+    ": 3 × demo-node-0031, 3 × demo-node-0032, 3 × demo-node-0033; 3 writes\n",
+    "  Event BrakeEngaged on demo-node-003",
+    "taint-eviction-controller says: WARN: The brake lets evictions go: what is due is within the limits again\n",
+    ": 2 × demo-node-0031, 3 × demo-node-0032, 3 × demo-node-0033; 10 writes\n",
+    "  Event EvictionWaits on demo-shop-",
+    ": waits for a budget that refuses its eviction, as long as it does: ",
+    "wrote default/demo-shop-",
+    ": pod evicted as its budgets allow: taint example.com/maintenance:NoExecute of node demo-node-0031, deadline ",
+    ": 1 × demo-node-0031, 4 × demo-node-0032, 3 × demo-node-0033; 2 writes\n",
+    ": 1 × demo-node-0031, 4 × demo-node-0032, 3 × demo-node-0033; 1 write\n",
+    "Scene 4 of 8, ttl-after-finished-controller: It deletes Jobs that have finished, when their \
      ttlSecondsAfterFinished are over.",
     "more: Job deleted: finished at ",
     "Jobs by ttl: 1 × no ttl: stays, ",
@@ -45,11 +58,11 @@ const STORY: &[&str] = &[
     ": 4 × ttl 3 s, 4 × ttl 8 s; 8 writes",
     ": 1 × no ttl, 1 × ttl 3600 s, 2 × ttl 8 s; 8 writes",
     ": 1 × no ttl, 1 × ttl 3600 s; 4 writes",
-    "Scene 4 of 7, ttl-after-finished-controller: Its policies clean up Jobs that have no ttl.",
+    "Scene 5 of 8, ttl-after-finished-controller: Its policies clean up Jobs that have no ttl.",
     ": 6 × run; no writes",
     ": 1 × failed, 1 × succeeded; 8 writes",
     "  │ would leave it: it is annotated ttl-after-finished-controller/keep: \"true\"\n",
-    "Scene 5 of 7, disruption-controller: It tells the Eviction API how many pods of a PodDisruptionBudget may go.",
+    "Scene 6 of 8, disruption-controller: It tells the Eviction API how many pods of a PodDisruptionBudget may go.",
     "wrote default/demo-web: status written: disruptionsAllowed 1: 6 healthy, 5 desired, 6 expected",
     ": 3 × demo-node-0011, 3 × demo-node-0012; 1 write\n",
     "  $ disruption-controller explain default/demo-web\n",
@@ -62,7 +75,7 @@ const STORY: &[&str] = &[
     ": 1 × demo-node-0011, 4 × demo-node-0012; ",
     "  │ desiredHealthy 3: 6 expected less 3 that may be unavailable (50%, rounded up)\n",
     ": 4 × demo-node-0012; ",
-    "Scene 6 of 7, disruption-controller: Its `blockers` says why a drain hangs, and what to change.",
+    "Scene 7 of 8, disruption-controller: Its `blockers` says why a drain hangs, and what to change.",
     "  The eviction of demo-api-1 is refused: The disruption budget demo-api needs 2 healthy pods and has 2 \
      currently\n",
     "  $ disruption-controller blockers --node demo-node-0021\n",
@@ -71,7 +84,7 @@ const STORY: &[&str] = &[
     "  │ 2 pods on 1 node: 2 never go\n",
     "  │ waits: PodDisruptionBudget demo-api keeps 1 pod healthy, and has 1; waits for demo-api-1 (being deleted, ",
     ": 1 × demo-node-0022; ",
-    "Scene 7 of 7, resourceclaim-controller: It makes the ResourceClaims through which pods get devices, and gives \
+    "Scene 8 of 8, resourceclaim-controller: It makes the ResourceClaims through which pods get devices, and gives \
      the devices back.",
     ": 1 × not allocated; no writes",
     "ResourceClaim created for entry gpu of Pod default/demo-train-1",
@@ -92,6 +105,7 @@ const STORY: &[&str] = &[
     ": 1 × not allocated; ",
     "\nttl-controller: 7 steps\n  1  90 nodes                 no writes",
     "\ntaint-eviction-controller: 4 steps\n  1  three nodes, all well    no writes",
+    "\ntaint-eviction-controller: 4 steps\n  1  three nodes are tainted  3 writes",
     "\nttl-after-finished-controller: 4 steps\n  1  twelve Jobs run          no writes",
     "\ndisruption-controller: 5 steps\n  1  a budget of six pods     no writes",
     "\ndisruption-controller: 3 steps\n  1  a drain hangs            ",
@@ -117,7 +131,7 @@ async fn the_story_is_told_in_plain_lines_and_every_step_is_checked() {
             .iter()
             .filter(|line| line.contains("  As expected after "))
             .count(),
-        7 + 4 + 4 + 2 + 5 + 3 + 7
+        7 + 4 + 4 + 4 + 2 + 5 + 3 + 7
     );
     assert!(ended.stdout.last().unwrap().starts_with("All as expected, in "));
     let is_plain = |line: &String| !line.contains(char::is_control);
@@ -170,7 +184,7 @@ async fn a_controller_that_ends_by_itself_ends_the_demo() {
 #[tokio::test]
 async fn only_the_scenes_that_are_named_are_played_and_others_are_no_scenes() {
     let _turn = turn().await;
-    let name = "taint-eviction-controller";
+    let name = "resourceclaim-controller";
     let ended = Demo::start(&["--fast", "--within=60", "--scene", name])
         .end()
         .await;

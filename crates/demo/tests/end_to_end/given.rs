@@ -138,14 +138,14 @@ async fn pods_and_jobs_that_nobody_ends_count_as_deleted_and_are_removed() {
         "--scene=taint-eviction-controller",
     ];
     let mut demo = Demo::start_on(&cluster.kubeconfig, &args);
-    demo.until("Scene 2 of 2, ").await;
+    demo.until("Scene 3 of 4, ").await;
     let deleted_and_there = |resource: &'static Resource| {
         let objects = cluster.server.list(resource);
         let leaving = |object: &&Value| object["metadata"].get("deletionTimestamp").is_some();
         (objects.iter().filter(leaving).count(), objects.len())
     };
     // There is no kubelet to end pods.
-    assert_eq!(deleted_and_there(&PODS), (7, 21));
+    assert_eq!(deleted_and_there(&PODS), (9, 31));
     demo.until("Step 4 of 4, 8 s after the finish").await;
     // There is no garbage collector to remove Jobs.
     assert_eq!(deleted_and_there(&JOBS), (8, 12));
