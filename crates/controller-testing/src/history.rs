@@ -133,6 +133,15 @@ pub fn deletes<S>(resource: &'static Resource, name: String) -> Scripted<S> {
     step(says, move |_, server| objects::delete(server, resource, &name))
 }
 
+impl<S: 'static> Scripted<S> {
+    /// The same step of a scene that has another one within.
+    #[must_use]
+    pub fn within<T: 'static>(self, of: fn(&mut T) -> &mut S) -> Scripted<T> {
+        let Self { says, take } = self;
+        step(says, move |scene, server| take(of(scene), server))
+    }
+}
+
 impl<S> Clone for Scripted<S> {
     fn clone(&self) -> Self {
         Self {

@@ -241,6 +241,20 @@ impl Ledger {
         }
     }
 
+    /// No deadline of the pod can lie before this time, whatever a controller has seen; `None` if it has none.
+    pub(super) fn first_deadline(&self, pod: &Pod) -> Option<i64> {
+        let met = self.met(pod, pod.from());
+        let deadlines = met.filter_map(|(place, stay)| {
+            let since = stay.added.map_or(stay.from, |added| added.min(stay.from));
+            let since = since.max(pod.last().at.min(pod.from()));
+            let tolerated = tolerated(pod, place, stay, Eyes::WORST);
+            let is_tolerated = pod.told[place].1.uses(stay).is_some();
+            let seconds = tolerated.into_iter().min().filter(|_| is_tolerated);
+            (!pod.told[place].1.is_for_ever(stay)).then_some(since + seconds.unwrap_or(0) * 1000)
+        });
+        deadlines.min()
+    }
+
     /// What the rules demand for a pod.
     pub(super) fn fate(&self, pod: &Pod) -> FinalFate {
         let met = self.met(pod, pod.from());

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::ledger::{Bound, FAILED, Ledger, Toleration};
 
 const NODE_COUNT: usize = 3;
-const KEYS: [&str; 4] = ["k", "other", FAILED[0], FAILED[1]];
+pub(super) const KEYS: [&str; 4] = ["k", "other", FAILED[0], FAILED[1]];
 
 /// The steps of a history that lasts `length`, in order.
 pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Scripted<Ledger>>> {
