@@ -193,16 +193,24 @@ fn read_lease(cx: &Context<'_, TaintEvictionController>, rules: &BrakeRules) -> 
             evicting_until: state.brake.leading_since,
             ..LeaseNotes::default()
         };
-        let (uid, object) = ("".into(), Arc::default());
-        let lease = LeaseRead { uid, notes, object };
+        let lease = LeaseRead {
+            notes,
+            ..LeaseRead::default()
+        };
         return Ok(Read { lease, now: ours });
     };
+    let servers_time = ours.checked_sub(state.ahead.unwrap_or_default()).unwrap_or(ours);
     let query = Query::Lease(lease.clone());
     match cx.pass.answer(&query).map(|reply| &reply.value) {
         None => Err(Some(query)),
         Some(Ok(Answer::Lease(lease))) => Ok(Read {
             lease: lease.clone(),
-            now: ours.checked_sub(state.ahead.unwrap_or_default()).unwrap_or(ours),
+            now: servers_time,
+        }),
+        // Nobody has led yet, as before a dry run.
+        Some(Err(failed)) if failed.is_gone() => Ok(Read {
+            lease: LeaseRead::default(),
+            now: servers_time,
         }),
         Some(_) => Err(None),
     }

@@ -63,8 +63,8 @@ pub enum Answer {
     Lease(LeaseRead),
 }
 
-/// The Lease as it was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// The Lease as it was read; empty if there is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaseRead {
     pub uid: Uid,
     /// What the annotations say.

@@ -358,6 +358,9 @@ impl State {
         if let Some(entry) = self.evictions.get(pod) {
             // In the order of their deadlines; their passes know whether they must wait longer.
             out.requeue(Key::Evict(pod.clone()), Requeue::At(entry.pending.deadline));
+            if let Some(refused) = self.through.of(pod, &entry.uid) {
+                out.requeue(Key::Again(pod.clone()), Requeue::At(refused.next_try));
+            }
         }
     }
 

@@ -236,6 +236,37 @@ async fn the_brake_holds_back_what_budgets_would_let_go() {
     assert_eq!((world.alive(), world.evictions()), (0, 5));
 }
 
+/// The brake looks at what budgets refuse once a minute, and forgets no try.
+#[tokio::test(start_paused = true)]
+async fn what_a_budget_refuses_for_long_goes_through_the_brake_once_it_may() {
+    let world = World::with_budget(3, 0);
+    let both =
+        crate::brake::limited().configured(|config| config.evict_through_budgets = Some("k".to_owned()));
+    let _controller = world.start_with(both);
+    world.pass(20).await;
+    world.taint("n");
+    world.pass(1_800).await;
+    assert_eq!(world.alive(), 3);
+    world.allow("app", 3);
+    world.pass(30).await;
+    assert_eq!(world.alive(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_plans_no_more_than_the_brake_lets() {
+    let world = World::with_pods(6, For::No);
+    let dry = crate::brake::limited().configured(|config| config.common.dry_run = true);
+    let controller = world.start_with(dry);
+    world.pass(20).await;
+    world.taint("n");
+    world.pass(300).await;
+    assert_eq!(controller.planned(), [("evict".to_owned(), 0)]);
+    world.delete("n-0005");
+    world.pass(10).await;
+    assert_eq!(controller.planned(), [("evict".to_owned(), 5)]);
+    assert_eq!(world.alive(), 5);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_new_leader_goes_on_where_the_last_one_was() {
     let world = World::with_budget(1, 0);
