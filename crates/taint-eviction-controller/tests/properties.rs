@@ -3,11 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
+use controller_core::api::AnswerClass;
 use controller_core::config::GoDuration;
 use controller_core::controller::{Accepted, Completed, Loop, Now, RequestOf};
 use controller_core::fingerprint::Fingerprint;
 use controller_core::meta::{ObjectKey, Uid};
+use controller_core::time::saturating_add;
 use controller_testing::encodings::assert_the_same_views;
 use controller_testing::sim::{self, Bounds, Explored, Model, NOW, SimObject, SimResource, Watch};
 use jiff::{SignedDuration, Timestamp};
@@ -43,6 +46,8 @@ struct Cluster {
     notes: Note,
     /// When pods were deleted by us, by the wall clock.
     gone: Vec<Timestamp>,
+    /// Until when budgets refuse each eviction.
+    refuses_until: Timestamp,
 }
 
 /// What an API server, or a watch, must not do.
@@ -88,6 +93,8 @@ enum Act {
     Delete(usize),
     /// A kubelet ends a pod that is being deleted.
     End(usize),
+    /// Budgets refuse each eviction for five minutes.
+    Refuse,
 }
 
 fn node(number: usize) -> Arc<str> {
@@ -127,6 +134,7 @@ fn any_action() -> impl Strategy<Value = Act> {
         1 => (0..PODS, seconds()).prop_map(|(pod, seconds)| Act::Tolerate { pod, seconds }),
         1 => (0..PODS).prop_map(Act::Delete),
         2 => (0..PODS).prop_map(Act::End),
+        1 => Just(Act::Refuse),
     ]
 }
 
@@ -141,6 +149,7 @@ impl Cluster {
             config: Config::default(),
             notes: Note::default(),
             gone: Vec::new(),
+            refuses_until: Timestamp::MIN,
         }
     }
 
@@ -174,16 +183,16 @@ impl Cluster {
         }
         match write {
             // The condition is in no view.
-            Write::Mark(..) | Write::Note(..) | Write::Evict(_) => self.pods.edit(&eviction.pod, |_| {}),
+            Write::Mark(..) | Write::Note(..) => self.pods.edit(&eviction.pod, |_| {}),
             Write::Delete(_) if matches!(self.bug, Some(Bug::DeletesNothing)) => {
                 Some(sim::accepted(held.uid, held.version))
             }
-            Write::Delete(_) if held.view.deleting => self.pods.edit(&eviction.pod, |_| {}),
+            Write::Delete(_) | Write::Evict(_) if held.view.deleting => self.pods.edit(&eviction.pod, |_| {}),
             // Some pods have a grace period, others are gone at once; their answer has the version before.
-            Write::Delete(_) if eviction.pod.name.ends_with(['0', '2']) => {
+            Write::Delete(_) | Write::Evict(_) if eviction.pod.name.ends_with(['0', '2']) => {
                 self.pods.edit(&eviction.pod, |pod| pod.deleting = true)
             }
-            Write::Delete(_) => {
+            Write::Delete(_) | Write::Evict(_) => {
                 self.pods.delete(&eviction.pod);
                 Some(Accepted {
                     uid: Some(held.uid),
@@ -251,6 +260,7 @@ impl Model for Cluster {
             Act::Delete(number) => {
                 self.pods.edit(&pod(*number), |pod| pod.deleting = true);
             }
+            Act::Refuse => self.refuses_until = saturating_add(now.wall, Duration::from_mins(5)),
             Act::End(number) => {
                 if self.is_deleting(&pod(*number)) {
                     self.pods.delete(&pod(*number));
@@ -283,6 +293,10 @@ impl Model for Cluster {
                 Completed::Read(Ok(Answer::Lease(read)), Some(now.wall))
             }
             RequestOf::Query(Query::Pod(_)) => unreachable!("only explain reads pods"),
+            RequestOf::Write(Write::Evict(_)) if now.wall < self.refuses_until => {
+                let throttled = AnswerClass::Throttled(Duration::from_secs(1));
+                Completed::Wrote(Err(sim::failed(throttled, Some(429))))
+            }
             RequestOf::Write(write) => {
                 let accepted = self.write(write);
                 if let (Write::Delete(_), Some(_)) = (write, &accepted) {
@@ -402,7 +416,13 @@ impl Explored for Cluster {
     }
 
     fn fingerprint(&self, out: &mut Fingerprint) {
-        out.add(&(&self.taints, self.uids, &self.notes, &self.gone));
+        out.add(&(
+            &self.taints,
+            self.uids,
+            &self.notes,
+            &self.gone,
+            self.refuses_until,
+        ));
     }
 }
 
@@ -465,6 +485,14 @@ proptest! {
     #[test]
     fn every_hold_of_the_brake_ends(ops in sim::ops(any_action())) {
         sim::run(Cluster::braked(Some(GoDuration::from_secs(60))), &ops);
+    }
+
+    #[test]
+    fn every_wait_for_a_budget_ends(ops in sim::ops(any_action()), braked in any::<bool>()) {
+        let after = GoDuration::from_secs(60);
+        let mut cluster = if braked { Cluster::braked(Some(after)) } else { Cluster::new() };
+        cluster.config.evict_through_budgets = Some(TAINTS.join(","));
+        sim::run(cluster, &ops);
     }
 
     #[test]
