@@ -3,12 +3,14 @@
 pub mod brake;
 pub mod config;
 pub mod decide;
+mod entry;
 pub mod events;
 pub mod explain;
 pub mod metrics;
 pub mod reconcile;
 pub mod reconcile_brake;
 pub mod requests;
+pub mod results;
 pub mod route;
 pub mod state;
 pub mod through;

@@ -1,6 +1,6 @@
 //! The built-in loop running beside ours (CORE-17).
 
-use crate::support::{Cluster, For, SOON};
+use crate::support::{Cluster, DELETIONS, For, SOON};
 
 const PODS: usize = 50;
 
@@ -20,5 +20,22 @@ async fn live_the_built_in_loop_beside_ours_starts_no_war() {
     let written = cluster.written_beside().await.all;
     assert!(written <= 2 * 2 * PODS, "{written} writes");
     assert_eq!(cluster.deleting("Pod").await, 2 * PODS);
+    assert_eq!(replica.stop().await, Some(0));
+}
+
+/// What the built-in loop deletes no brake of ours holds back, and it does not count for ours.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a control plane: cargo xtask test"]
+async fn live_the_brake_holds_back_only_what_we_would_evict() {
+    let cluster = Cluster::with_nodes(["a"]).await;
+    cluster.pods(PODS, "intolerant", "a", For::No).await;
+    let replica = cluster.start_leading(&["--eviction-brake-pods=5"]).await;
+    let _built_in = cluster.start_built_in("").await;
+    cluster.taint("a").await;
+    cluster.until_evicted(PODS, SOON).await;
+    replica
+        .until_metric("taint_eviction_controller_brake_engaged", "", 0)
+        .await;
+    assert_eq!(replica.total(DELETIONS).await, 0);
     assert_eq!(replica.stop().await, Some(0));
 }
