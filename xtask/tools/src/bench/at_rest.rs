@@ -119,7 +119,7 @@ pub(super) async fn blockers(turns: &Turns, pods: usize) -> anyhow::Result<()> {
         &results,
     );
     let mut bars = Bars::default();
-    results.within_time(9.0, &mut bars);
+    results.within_time(6.0, &mut bars);
     results.within_peak(80, &mut bars);
     bars.verdict()
 }
