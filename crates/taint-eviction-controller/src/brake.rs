@@ -16,6 +16,7 @@ use controller_core::time::saturating_add;
 use jiff::Timestamp;
 
 use crate::decide::{Because, Counts};
+use crate::state::Key;
 use crate::view::PodView;
 
 /// How long after a pod is due the brake decides on it: what makes many pods due does so within this time.
@@ -26,9 +27,13 @@ pub const LOOKS_AGAIN: Duration = Duration::from_secs(5);
 pub const SAYS_AHEAD: Duration = Duration::from_secs(90);
 /// The last deletes are sent this long before that time: by then their effects have come.
 pub const LAST_DELETE: Duration = Duration::from_secs(30);
+/// Pods are let go only if they have this much time until the last delete.
+const LEAVES_ENOUGH: Duration = Duration::from_secs(15);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Brake {
+    /// There is a limit.
+    pub(crate) is_on: bool,
     waiting: BTreeMap<ObjectKey, Waiting>,
     /// When pods went within the window, by uptime, oldest first, and from which nodes.
     evicted: VecDeque<(Duration, Arc<str>)>,
@@ -41,8 +46,8 @@ pub struct Brake {
     pub(crate) noted: Note,
     /// The times that this process has written, or may have.
     ours: BTreeSet<Timestamp>,
-    /// Since when this process leads, by its wall clock.
-    pub(crate) leading_since: Option<Timestamp>,
+    /// Since when this process leads, by uptime.
+    pub(crate) leading_since: Duration,
     /// The limits at the last decision.
     pub(crate) limits: Option<Counts>,
     /// The annotation that was refused and told.
@@ -59,13 +64,23 @@ pub struct Engaged {
     told: BTreeSet<Arc<str>>,
 }
 
-/// What a leader says of its brake, as annotations of the Lease. By the API server's clock.
+/// What a leader says of its brake, as annotations of the Lease. Times are by the API server's clock, which no other
+/// process can mistake.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Note {
     /// Until when it may evict.
     pub evicting_until: Option<Timestamp>,
     /// Since when it holds pods back.
     pub engaged_since: Option<Timestamp>,
+    /// The same as `evicting_until` for this process: the last delete is sent by then, in uptime, which never jumps.
+    pub last_delete: Duration,
+}
+
+/// The API server's time, and when it was asked for it, in uptime.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) time: Timestamp,
+    pub(crate) at: Duration,
 }
 
 /// A pod that is due.
@@ -81,8 +96,10 @@ struct Waiting {
 /// What the brake says of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// The brake does not know the pod yet, or what it said no longer counts.
+    /// The brake does not know the pod yet.
     Unknown,
+    /// It was let go, and that counts no more: the brake must decide again.
+    Expired,
     /// It waits for the brake's next decision.
     Waits,
     /// It may go.
@@ -90,13 +107,23 @@ pub enum Admission {
 }
 
 impl Brake {
-    /// What is known of this pod at `now`, by the API server's clock.
-    pub(crate) fn admission(&self, pod: &PodView, has_lease: bool, now: Timestamp) -> Admission {
-        let may_evict = !has_lease || self.noted.allows_delete(now);
+    /// The key of a pod whose time has come: the brake sees it before its eviction is paced, or its node read.
+    pub(crate) fn first_key(&self, pod: &ObjectKey) -> Key {
+        if self.is_on {
+            Key::Due(pod.clone())
+        } else {
+            Key::Evict(pod.clone())
+        }
+    }
+
+    /// What is known of this pod.
+    pub(crate) fn admission(&self, pod: &PodView, has_lease: bool, now: Duration) -> Admission {
+        let may_evict = !has_lease || now < self.noted.last_delete;
         match self.waiting.get(&pod.key).filter(|known| known.uid == pod.uid) {
             Some(known) if !known.is_admitted => Admission::Waits,
             Some(_) if may_evict => Admission::Admitted,
-            _ => Admission::Unknown,
+            Some(_) => Admission::Expired,
+            None => Admission::Unknown,
         }
     }
 
@@ -221,7 +248,9 @@ impl Brake {
         self.engaged = None;
         self.released = false;
         self.noted = Note::default();
-        self.leading_since = leading.then_some(now.wall);
+        if leading {
+            self.leading_since = now.uptime;
+        }
     }
 
     /// A note is being written.
@@ -269,16 +298,18 @@ impl Brake {
 }
 
 impl Note {
-    /// The note of a leader that lets pods go at `now`; this one, as long as there is time left.
-    pub(crate) fn renewed(&self, now: Timestamp) -> Option<Timestamp> {
-        let soon = saturating_add(now, SAYS_AHEAD / 2);
-        self.evicting_until
-            .filter(|until| soon < *until)
-            .or(Some(saturating_add(now, SAYS_AHEAD)))
-    }
-
-    fn allows_delete(&self, now: Timestamp) -> bool {
-        self.evicting_until
-            .is_some_and(|until| saturating_add(now, LAST_DELETE) < until)
+    /// The note of a leader that lets pods go at `now`; the times of this one, as long as they leave enough time.
+    pub(crate) fn renewed(&self, asked: Asked, now: Duration) -> Self {
+        let (evicting_until, last_delete) = if now + LEAVES_ENOUGH < self.last_delete {
+            (self.evicting_until, self.last_delete)
+        } else {
+            let until = saturating_add(asked.time, SAYS_AHEAD);
+            (Some(until), asked.at + SAYS_AHEAD.saturating_sub(LAST_DELETE))
+        };
+        Self {
+            evicting_until,
+            last_delete,
+            engaged_since: None,
+        }
     }
 }

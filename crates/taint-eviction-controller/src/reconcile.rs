@@ -24,7 +24,8 @@ use jiff::{SignedDuration, Timestamp};
 use prometheus::Registry;
 
 use crate::brake::{self, Admission};
-use crate::decide::{self, Judgement, TRIES_A_SECOND, TaintStay, Verdict, clock_ahead};
+use crate::decide::{self, Judgement, PendingEviction, TRIES_A_SECOND, TaintStay, Verdict, clock_ahead};
+use crate::entry::Entry;
 use crate::events::Event;
 use crate::reconcile_brake::BrakeChange;
 use crate::requests::{Answer, Query, SERVES_FOR, Write};
@@ -85,9 +86,16 @@ impl Controller for TaintEvictionController {
             interval: Duration::from_secs(1) / TRIES_A_SECOND,
             ..evicting
         };
+        // It sends nothing, and must see all that is due.
+        let due = Queue {
+            workers: 1,
+            interval: Duration::ZERO,
+            ..evicting
+        };
         vec![
             judging(NODE_QUEUE),
             judging(POD_QUEUE),
+            due,
             Queue::FIFO,
             evicting,
             again,
@@ -98,21 +106,23 @@ impl Controller for TaintEvictionController {
         match key {
             Key::Node(_) => 0,
             Key::Pod(_) => 1,
-            Key::Brake => 2,
-            Key::Evict(_) => 3,
-            Key::Again(_) => 4,
+            Key::Due(_) => 2,
+            Key::Brake => 3,
+            Key::Evict(_) => 4,
+            Key::Again(_) => 5,
         }
     }
 
     fn namespace_of<'a>(&self, key: &'a Key) -> Option<&'a str> {
         match key {
             // Evictions begin by their deadlines (TE-14); namespaces take turns for permits.
-            Key::Pod(pod) | Key::Evict(pod) | Key::Again(pod) => pod.namespace.as_deref(),
+            Key::Pod(pod) | Key::Due(pod) | Key::Evict(pod) | Key::Again(pod) => pod.namespace.as_deref(),
             Key::Node(_) | Key::Brake => None,
         }
     }
 
     fn on_event(&self, cx: &mut ContextMut<'_, Self>, event: LoopEvent<'_, Self>) {
+        cx.state.brake.is_on = self.brake.is_some();
         cx.state.observe(event, &self.rules, cx.now, &mut cx.out);
         if let LoopEvent::Leading(true) = event {
             self.measure(cx);
@@ -123,6 +133,7 @@ impl Controller for TaintEvictionController {
         match key {
             Key::Node(node) => self.reconcile_judging(cx, cx.stores.pods.by_index(node)),
             Key::Pod(pod) => self.reconcile_judging(cx, cx.stores.pods.get(pod).into_iter().collect()),
+            Key::Due(pod) => self.reconcile_due(cx, pod),
             Key::Brake => self.reconcile_brake(cx),
             Key::Evict(pod) | Key::Again(pod) => self.reconcile_eviction(cx, key, pod),
         }
@@ -139,6 +150,8 @@ impl Controller for TaintEvictionController {
                 cx.state
                     .change_eviction(&pod.key, &pod.uid, |entry| entry.tries().put_off = Some(at));
                 cx.state.stop_waiting(&pod.key, cx.now, &mut cx.out);
+                let first = cx.state.brake.first_key(&pod.key);
+                cx.out.requeue(first, Requeue::At(at));
                 name_skew(cx);
             }
             ResultOf::Remembered(StateChange::Due(pod)) => {
@@ -204,7 +217,7 @@ impl TaintEvictionController {
             match (&judgement.verdict, cx.state.eviction_of(&pod)) {
                 _ if !cx.state.knows(&pod, &judgement) => judged.push((pod, judgement)),
                 (Verdict::Evict(pending), Some(entry)) => {
-                    requeues.push((Key::Evict(pod.key.clone()), entry.requeue(pending)));
+                    requeues.push((cx.state.brake.first_key(&pod.key), entry.requeue(pending)));
                 }
                 _ => {}
             }
@@ -239,6 +252,20 @@ impl TaintEvictionController {
         decide::judge(pod, bound, taints, state.remembered(pod), &now, &self.rules)
     }
 
+    /// The pod, its entry and its eviction by the cache, unless it stays or is done with.
+    pub(crate) fn pending<'a>(
+        &self,
+        cx: &Context<'a, Self>,
+        pod: &ObjectKey,
+    ) -> Option<(Arc<PodView>, &'a Entry, PendingEviction)> {
+        let pod = cx.stores.pods.get(pod)?;
+        let entry = cx.state.eviction_of(&pod).filter(|entry| !entry.done)?;
+        match self.judge(cx, &pod).verdict {
+            Verdict::Evict(pending) => Some((pod, entry, pending)),
+            Verdict::Keep(_) => None,
+        }
+    }
+
     /// Judges once more, by the cache and by the API server's state, then writes (TE-8, TE-9).
     fn reconcile_eviction(&self, cx: &Context<'_, Self>, key: &Key, pod: &ObjectKey) -> Action<Self> {
         let Context { state, now, .. } = cx;
@@ -246,34 +273,35 @@ impl TaintEvictionController {
             let requeue = at.map_or(Requeue::Cancel, Requeue::At);
             Action::Done(vec![(key.clone(), requeue)])
         };
-        let Some(pod) = cx.stores.pods.get(pod) else {
-            return again(None);
-        };
-        let Some(entry) = state.eviction_of(&pod).filter(|entry| !entry.done) else {
+        let Some((pod, entry, pending)) = self.pending(cx, pod) else {
             return again(None);
         };
         if matches!(key, Key::Again(_)) && state.through.of(&pod.key, &pod.uid).is_none() {
             return again(None);
         }
-        let Verdict::Evict(pending) = self.judge(cx, &pod).verdict else {
-            return again(None);
-        };
+        let admission = self.admission(cx, &pod, &pending.taint);
         match entry.at(&pending) {
             Some(at) if at <= now.wall => {}
-            later => return again(later),
+            // With a brake, its key of the pod comes first.
+            later => {
+                let is_next = admission == Admission::Admitted && entry.tries.is_some();
+                return again(later.filter(|_| is_next || !state.brake.is_on));
+            }
         }
         let until = decide::waits_until(&self.through_budgets, &pending.taint, pending.deadline);
         let until = until.filter(|until| now.wall < *until);
         match (key, state.through.of(&pod.key, &pod.uid), until) {
-            _ if self.admission(cx, &pod, &pending.taint, now.wall) == Admission::Waits => {
-                return again(None);
-            }
             (Key::Again(_), Some(waiting), Some(_)) if now.wall < waiting.next_try => {
                 return again(Some(waiting.next_try));
             }
             // When the wait is over, it is deleted.
             (Key::Evict(_), Some(waiting), Some(until)) if waiting.is_refused => return again(Some(until)),
             _ => {}
+        }
+        match admission {
+            Admission::Expired => return Action::Remember(StateChange::Due(pod)),
+            Admission::Unknown | Admission::Waits => return again(None),
+            Admission::Admitted => {}
         }
         let query = Query::Node {
             name: Arc::clone(&pod.node),
@@ -297,10 +325,9 @@ impl TaintEvictionController {
             Verdict::Evict(pending) if pending.is_due(now.wall) => {
                 // Our clock, set back to the API server's.
                 let servers_time = now.wall.checked_sub(ahead).unwrap_or(now.wall);
-                match self.admission(cx, &pod, &pending.taint, servers_time) {
-                    Admission::Unknown => return Action::Remember(StateChange::Due(pod)),
-                    Admission::Waits => return again(None),
-                    Admission::Admitted => {}
+                // Of a taint that only the API server has.
+                if self.admission(cx, &pod, &pending.taint) == Admission::Unknown {
+                    return Action::Remember(StateChange::Due(pod));
                 }
                 let eviction = pending.eviction(&pod);
                 let until = decide::waits_until(&self.through_budgets, &pending.taint, pending.deadline);

@@ -2,16 +2,19 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
+//! | TE-18 | `reconcile_due` | `tests/sync/brake.rs::a_mistake_is_seen_whole_however_slowly_pods_would_go` |
+//! | TE-18 | `read_lease` | `tests/sync/brake.rs::a_leader_whose_clock_is_slow_makes_the_next_one_wait_as_long` |
 //! | TE-18 | `reconcile_brake` | `tests/sync/brake.rs::a_mistake_that_makes_all_due_at_once_evicts_nothing`, `tests/sync/brake.rs::a_new_leader_waits_until_nothing_that_another_evicted_counts` |
 
 use std::sync::Arc;
 
 use controller_core::controller::{Action, Context, ContextMut, Requeue};
-use controller_core::meta::Uid;
-use jiff::Timestamp;
+use controller_core::meta::{ObjectKey, Uid};
+use controller_core::time::saturating_add;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::brake::{Admission, LOOKS_AGAIN, Note};
+use crate::brake::{Admission, Asked, LOOKS_AGAIN, Note};
 use crate::decide::{Because, BrakeRules, Counts, Decision, LeaseNotes, Situation, off_until};
 use crate::events::{Event, Held};
 use crate::reconcile::StateChange;
@@ -35,24 +38,43 @@ pub enum BrakeChange {
     Wait(Timestamp),
 }
 
-/// What the Lease says, and the time by the API server's clock.
+/// What the Lease says, and what time it was there.
 struct Read {
     lease: LeaseRead,
-    now: Timestamp,
+    asked: Asked,
 }
 
 impl TaintEvictionController {
-    /// Whether the brake lets this pod go at `now`, by the API server's clock.
-    pub(crate) fn admission(
-        &self,
-        cx: &Context<'_, Self>,
-        pod: &PodView,
-        taint: &Taint,
-        now: Timestamp,
-    ) -> Admission {
+    /// Whether the brake lets this pod go.
+    pub(crate) fn admission(&self, cx: &Context<'_, Self>, pod: &PodView, taint: &Taint) -> Admission {
         match &self.brake {
-            Some(brake) if !brake.exempts(taint) => cx.state.brake.admission(pod, brake.lease.is_some(), now),
+            Some(brake) if !brake.exempts(taint) => {
+                let has_lease = brake.lease.is_some();
+                cx.state.brake.admission(pod, has_lease, cx.now.uptime)
+            }
             _ => Admission::Admitted,
+        }
+    }
+
+    /// Shows a pod to the brake once it is due; if that lets it go, its eviction is next.
+    pub(crate) fn reconcile_due(&self, cx: &Context<'_, Self>, pod: &ObjectKey) -> Action<Self> {
+        let key = || Key::Due(pod.clone());
+        let pending = self.brake.as_ref().and_then(|_| self.pending(cx, pod));
+        let Some((view, entry, pending)) = pending else {
+            return Action::Done(vec![(key(), Requeue::Cancel)]);
+        };
+        match entry.at(&pending) {
+            Some(at) if at <= cx.now.wall => {}
+            Some(at) => return Action::Done(vec![(key(), Requeue::At(at))]),
+            None => return Action::Done(vec![(key(), Requeue::Cancel)]),
+        }
+        match self.admission(cx, &view, &pending.taint) {
+            Admission::Unknown => Action::Remember(StateChange::Due(view)),
+            Admission::Waits | Admission::Expired => Action::Done(vec![(key(), Requeue::Cancel)]),
+            Admission::Admitted => {
+                let eviction = (Key::Evict(pod.clone()), Requeue::At(pending.deadline));
+                Action::Done(vec![(key(), Requeue::Cancel), eviction])
+            }
         }
     }
 
@@ -71,12 +93,13 @@ impl TaintEvictionController {
             return Action::Done(again.into_iter().collect());
         }
         let later = Action::Done(vec![(Key::Brake, Requeue::After(LOOKS_AGAIN))]);
-        let Read { lease, now } = match read_lease(cx, rules) {
+        let Read { lease, asked } = match read_lease(cx, rules) {
             Ok(read) => read,
             Err(Some(query)) => return Action::Read(vec![query]),
             Err(None) => return later,
         };
         let LeaseRead { uid, notes, object } = lease;
+        let now = saturating_add(asked.time, uptime.saturating_sub(asked.at));
         if let Err(problem) = off_until(&notes, now)
             && brake.refused != notes.off_until
         {
@@ -102,14 +125,13 @@ impl TaintEvictionController {
         };
         match rules.decide(&situation) {
             Decision::Admit(because) => {
-                let evicting_until = if brake.has_waiting() {
-                    brake.noted.renewed(now)
+                let note = if brake.has_waiting() {
+                    brake.noted.renewed(asked, uptime)
                 } else {
-                    brake.noted.evicting_until
-                };
-                let note = Note {
-                    evicting_until,
-                    engaged_since: None,
+                    Note {
+                        engaged_since: None,
+                        ..brake.noted.clone()
+                    }
                 };
                 if let Some(write) = note_on(rules, brake.noted != note, note, &object) {
                     return write;
@@ -134,8 +156,8 @@ impl TaintEvictionController {
                     return Action::Remember(StateChange::Brake(BrakeChange::Hold(held)));
                 }
                 let note = Note {
-                    evicting_until: brake.noted.evicting_until,
                     engaged_since: brake.noted.engaged_since.or(Some(now)),
+                    ..brake.noted.clone()
                 };
                 note_on(rules, brake.noted != note, note, &object).unwrap_or(later)
             }
@@ -186,34 +208,44 @@ impl TaintEvictionController {
 
 /// What the Lease says; an error is the query to send first, or nothing if it cannot be read.
 fn read_lease(cx: &Context<'_, TaintEvictionController>, rules: &BrakeRules) -> Result<Read, Option<Query>> {
-    let (state, ours) = (cx.state, cx.now.wall);
+    let Context { state, now, .. } = cx;
     let Some(lease) = &rules.lease else {
         // Nobody can say what went before this process led.
+        let leading_for = now.uptime.saturating_sub(state.brake.leading_since);
+        let asked = Asked {
+            time: now.wall,
+            at: now.uptime,
+        };
         let notes = LeaseNotes {
-            evicting_until: state.brake.leading_since,
+            evicting_until: SignedDuration::try_from(leading_for)
+                .ok()
+                .and_then(|leading_for| now.wall.checked_sub(leading_for).ok()),
             ..LeaseNotes::default()
         };
         let lease = LeaseRead {
             notes,
             ..LeaseRead::default()
         };
-        return Ok(Read { lease, now: ours });
+        return Ok(Read { lease, asked });
     };
-    let servers_time = ours.checked_sub(state.ahead.unwrap_or_default()).unwrap_or(ours);
     let query = Query::Lease(lease.clone());
-    match cx.pass.answer(&query).map(|reply| &reply.value) {
-        None => Err(Some(query)),
-        Some(Ok(Answer::Lease(lease))) => Ok(Read {
-            lease: lease.clone(),
-            now: servers_time,
-        }),
+    let Some(reply) = cx.pass.answer(&query) else {
+        return Err(Some(query));
+    };
+    let lease = match &reply.value {
+        Ok(Answer::Lease(lease)) => lease.clone(),
         // Nobody has led yet, as before a dry run.
-        Some(Err(failed)) if failed.is_gone() => Ok(Read {
-            lease: LeaseRead::default(),
-            now: servers_time,
-        }),
-        Some(_) => Err(None),
-    }
+        Err(failed) if failed.is_gone() => LeaseRead::default(),
+        _ => return Err(None),
+    };
+    // Without a date our clock counts, set back if it was found fast.
+    let ours = || reply.asked.wall.checked_sub(state.ahead.unwrap_or_default());
+    let time = reply.date.unwrap_or_else(|| ours().unwrap_or(reply.asked.wall));
+    let at = reply.asked.uptime;
+    Ok(Read {
+        lease,
+        asked: Asked { time, at },
+    })
 }
 
 /// The write of a note, if it is needed and there is a Lease.

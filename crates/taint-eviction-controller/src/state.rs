@@ -32,7 +32,9 @@ pub enum Key {
     Pod(ObjectKey),
     /// Decide for the brake.
     Brake,
-    /// Evict a pod when its time has come.
+    /// Show a pod to the brake when its time has come.
+    Due(ObjectKey),
+    /// Evict a pod when its time has come; with a brake, once that lets it go.
     Evict(ObjectKey),
     /// Try once more to evict a pod that a budget has refused.
     Again(ObjectKey),
@@ -43,7 +45,7 @@ impl fmt::Display for Key {
         match self {
             Self::Node(name) => f.write_str(name),
             Self::Brake => f.write_str("brake"),
-            Self::Pod(key) | Self::Evict(key) | Self::Again(key) => key.fmt(f),
+            Self::Pod(key) | Self::Due(key) | Self::Evict(key) | Self::Again(key) => key.fmt(f),
         }
     }
 }
@@ -189,7 +191,7 @@ impl State {
     fn doubt_done(&mut self, out: &mut Output<TaintEvictionController>) {
         for (pod, entry) in self.evictions.iter_mut().filter(|(_, entry)| entry.done) {
             entry.done = false;
-            out.requeue(Key::Evict(pod.clone()), entry.requeue(&entry.pending));
+            out.requeue(self.brake.first_key(pod), entry.requeue(&entry.pending));
         }
     }
 
@@ -267,7 +269,7 @@ impl State {
             Verdict::Keep(because) => {
                 self.stop_waiting(&pod.key, now, out);
                 let was = self.evictions.remove(&pod.key);
-                out.requeue(Key::Evict(pod.key.clone()), Requeue::Cancel);
+                self.cancel(&pod.key, out);
                 // An entry of another pod with this name does not count for this one (TE-6).
                 let was =
                     was.filter(|was| was.uid == pod.uid && !was.done && because != KeepReason::BeingDeleted);
@@ -292,7 +294,7 @@ impl State {
                     tries: None,
                 };
                 let entry = known.unwrap_or_else(new).judged_again(remembered, pending);
-                out.requeue(Key::Evict(pod.key.clone()), entry.requeue(&entry.pending));
+                out.requeue(self.brake.first_key(&pod.key), entry.requeue(&entry.pending));
                 self.evictions.insert(pod.key.clone(), entry);
             }
         }
@@ -303,7 +305,14 @@ impl State {
         self.first_sights.remove(pod);
         self.stop_waiting(pod, now, out);
         if self.evictions.remove(pod).is_some() {
-            out.requeue(Key::Evict(pod.clone()), Requeue::Cancel);
+            self.cancel(pod, out);
+        }
+    }
+
+    fn cancel(&self, pod: &ObjectKey, out: &mut Output<TaintEvictionController>) {
+        out.requeue(Key::Evict(pod.clone()), Requeue::Cancel);
+        if self.brake.is_on {
+            out.requeue(Key::Due(pod.clone()), Requeue::Cancel);
         }
     }
 

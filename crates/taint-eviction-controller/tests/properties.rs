@@ -315,6 +315,7 @@ impl Model for Cluster {
         let pods = (0..PODS).flat_map(|number| {
             [
                 Key::Pod(pod(number)),
+                Key::Due(pod(number)),
                 Key::Evict(pod(number)),
                 Key::Again(pod(number)),
             ]
@@ -329,8 +330,12 @@ impl Model for Cluster {
         match key {
             Key::Node(_) => (0..PODS).map(|number| Key::Pod(pod(number))).collect(),
             Key::Pod(_) => nodes.collect(),
-            Key::Brake => (0..PODS).map(|number| Key::Evict(pod(number))).collect(),
-            Key::Evict(pod) | Key::Again(pod) => nodes.chain([Key::Pod(pod.clone()), Key::Brake]).collect(),
+            Key::Brake => (0..PODS).map(|number| Key::Due(pod(number))).collect(),
+            Key::Due(pod) => nodes.chain([Key::Pod(pod.clone())]).collect(),
+            Key::Evict(pod) | Key::Again(pod) => {
+                let before = [Key::Pod(pod.clone()), Key::Due(pod.clone()), Key::Brake];
+                nodes.chain(before).collect()
+            }
         }
     }
 

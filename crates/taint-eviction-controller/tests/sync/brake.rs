@@ -1,6 +1,7 @@
 //! The brake: what is due beyond its limits waits.
 
 use controller_core::config::GoDuration;
+use controller_runtime::clock::Clock;
 use controller_testing::{ConfigOf, Start};
 use embedded_apiserver::{Fault, LEASES, RequestVerb};
 use serde_json::{Value, json};
@@ -75,6 +76,48 @@ async fn a_mistake_that_makes_all_due_at_once_evicts_nothing() {
     world.pass(8).await;
     assert_eq!(world.alive(), 2);
     assert_eq!(controller.metric(ENGAGED), 0);
+}
+
+/// Evictions that are paced, or whose nodes are read slowly, are due all the same.
+#[tokio::test(start_paused = true)]
+async fn a_mistake_is_seen_whole_however_slowly_pods_would_go() {
+    let paced = limited().configured(|config| config.eviction_qps = 1.0);
+    let slow = limited().limits(2.0, 2);
+    for process in [paced, slow] {
+        let world = World::with_nodes([]);
+        for number in 0..30 {
+            let node = format!("n{number}");
+            world.node(&node);
+            world.pod(&format!("p{number}"), &node, For::Seconds(300));
+        }
+        let controller = world.start_with(process);
+        world.pass(20).await;
+        for number in 0..30 {
+            world.taint(&format!("n{number}"));
+        }
+        world.pass(900).await;
+        assert_eq!(world.alive(), 30);
+        assert_eq!(controller.metric(ENGAGED), 1);
+    }
+}
+
+/// The Lease says by the API server's clock until when a leader may evict.
+#[tokio::test(start_paused = true)]
+async fn a_leader_whose_clock_is_slow_makes_the_next_one_wait_as_long() {
+    let world = World::with_nodes([]);
+    let slow = Clock::starting_at(world.seconds(-3_600).parse().unwrap());
+    let first = limited().start(world.client(), &slow);
+    world.pass(20).await;
+    world.evict(5, "n1").await;
+    drop(first);
+    let _second = world.start_with(limited());
+    world.pass(30).await;
+    world.node("n2");
+    world.pod("late", "n2", For::No);
+    world.settle().await;
+    world.taint("n2");
+    assert!(world.lives_after(500, "late").await);
+    assert!(!world.lives_after(300, "late").await);
 }
 
 #[tokio::test(start_paused = true)]
