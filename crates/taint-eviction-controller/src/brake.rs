@@ -15,7 +15,7 @@ use controller_core::metrics::Samples;
 use controller_core::time::saturating_add;
 use jiff::Timestamp;
 
-use crate::decide::{Because, Counts};
+use crate::decide::{Because, PodsAndNodes};
 use crate::state::Key;
 use crate::view::PodView;
 
@@ -49,7 +49,7 @@ pub struct Brake {
     /// Since when this process leads, by uptime.
     pub(crate) leading_since: Duration,
     /// The limits at the last decision.
-    pub(crate) limits: Option<Counts>,
+    pub(crate) limits: Option<PodsAndNodes>,
     /// The annotation that was refused and told.
     pub(crate) refused: Option<String>,
     /// Told: until then nobody knows what another leader has evicted.
@@ -196,8 +196,8 @@ impl Brake {
     }
 
     /// Pods that are due, may go now, or have gone within the window.
-    pub fn demand(&self) -> Counts {
-        Counts {
+    pub fn demand(&self) -> PodsAndNodes {
+        PodsAndNodes {
             pods: self.waiting.len() + self.evicted.len(),
             nodes: self.nodes.len(),
         }
@@ -276,7 +276,7 @@ impl Brake {
         let Some(limits) = self.limits else {
             return vec![vec![]; 2];
         };
-        let samples = |counts: Counts| {
+        let samples = |counts: PodsAndNodes| {
             let kinds = [("pods", counts.pods), ("nodes", counts.nodes)];
             let limited = kinds.into_iter().zip([limits.pods, limits.nodes]);
             let limited = limited.filter(|(_, limit)| *limit != usize::MAX);

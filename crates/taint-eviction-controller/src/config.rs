@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::NAME;
-use crate::decide::{BrakeRules, Limit, Rules, TaintSelector, ThroughBudgets};
+use crate::decide::{BrakeLimit, BrakeRules, Rules, TaintSelector, ThroughBudgets};
 
 /// The one feature gate. Source: `pkg/features/kube_features.go`.
 const COMPARISON_OPERATORS: &str = "TaintTolerationComparisonOperators";
@@ -139,7 +139,7 @@ impl Config {
         })
     }
 
-    fn brake_limits(&self) -> Result<[Option<Limit>; 2], FieldError> {
+    fn brake_limits(&self) -> Result<[Option<BrakeLimit>; 2], FieldError> {
         let limit =
             |field, text: &Option<String>| text.as_deref().map(|text| parsed(field, text)).transpose();
         Ok([
@@ -232,7 +232,7 @@ mod tests {
             ..Config::default()
         };
         let brake = limited.brake().unwrap();
-        assert_eq!((brake.pods, brake.nodes), (None, Some(Limit::Percent(10))));
+        assert_eq!((brake.pods, brake.nodes), (None, Some(BrakeLimit::Percent(10))));
         assert_eq!(brake.exempt, ["a=b", "c"].map(|taint| taint.parse().unwrap()));
         assert_eq!(
             brake.lease.unwrap().to_string(),

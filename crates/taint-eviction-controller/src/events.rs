@@ -12,7 +12,7 @@ use controller_core::events::{Event as Published, Recorder, Reference, reference
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::decide::{Because, Counts, Eviction, PendingEviction};
+use crate::decide::{Because, Eviction, PendingEviction, PodsAndNodes};
 use crate::metrics::Evictions;
 use crate::requests::{OFF_UNTIL, why};
 use crate::view::PodView;
@@ -44,7 +44,7 @@ pub enum Event {
     /// Our clock is this far ahead of the API server's.
     Skew(SignedDuration),
     /// The brake holds pods back.
-    Held(Held),
+    Held(HeldBack),
     /// The brake lets them go, with the Lease and its uid.
     Released(Because, OnLease),
     /// The annotation that switches the brake off does not count; why not.
@@ -58,9 +58,9 @@ pub type OnLease = Option<(ObjectKey, Uid)>;
 
 /// Pods that the brake holds back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
-    pub demand: Counts,
-    pub limits: Counts,
+pub struct HeldBack {
+    pub demand: PodsAndNodes,
+    pub limits: PodsAndNodes,
     pub window: Duration,
     /// The nodes that have no event about it yet.
     pub nodes: Vec<Arc<str>>,
@@ -162,7 +162,7 @@ impl Event {
     }
 }
 
-impl Held {
+impl HeldBack {
     fn record(self, recorder: &dyn Recorder) {
         let Self { demand, window, .. } = self;
         let limit = |limit: usize, what: &str| (limit != usize::MAX).then(|| format!("{limit} {what}"));

@@ -15,8 +15,10 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::brake::{Admission, Asked, LOOKS_AGAIN, Note};
-use crate::decide::{Because, BrakeRules, Counts, Decision, LeaseNotes, Situation, off_until};
-use crate::events::{Event, Held};
+use crate::decide::{
+    Because, BrakeDecision, BrakeRules, BrakeSituation, LeaseNotes, PodsAndNodes, off_until,
+};
+use crate::events::{Event, HeldBack};
 use crate::reconcile::StateChange;
 use crate::requests::{Answer, LeaseRead, Query, Write};
 use crate::state::Key;
@@ -31,7 +33,7 @@ pub enum BrakeChange {
     /// The pods that are due may go. The uid of the Lease.
     Admit(Because, Uid),
     /// They are held back. With the demand, the limits, and the uid of the Lease.
-    Hold(Held),
+    Hold(HeldBack),
     /// This annotation of a person does not count; why not. The uid of the Lease.
     Refuse(Option<String>, String, Uid),
     /// Until this time nobody knows what another leader has evicted.
@@ -111,7 +113,7 @@ impl TaintEvictionController {
         }
         let all = all(cx.stores);
         let evicting_until = notes.evicting_until;
-        let situation = Situation {
+        let situation = BrakeSituation {
             now,
             demand: brake.demand(),
             all,
@@ -124,7 +126,7 @@ impl TaintEvictionController {
             released: brake.released,
         };
         match rules.decide(&situation) {
-            Decision::Admit(because) => {
+            BrakeDecision::Admit(because) => {
                 let note = if brake.has_waiting() {
                     brake.noted.renewed(asked, uptime)
                 } else {
@@ -138,10 +140,10 @@ impl TaintEvictionController {
                 }
                 Action::Remember(StateChange::Brake(BrakeChange::Admit(because, uid)))
             }
-            Decision::Hold => {
+            BrakeDecision::Hold => {
                 if brake.is_news() {
                     let limits = rules.limits(all);
-                    let held = Held {
+                    let held = HeldBack {
                         demand: situation.demand,
                         limits,
                         window: rules.window,
@@ -161,10 +163,10 @@ impl TaintEvictionController {
                 };
                 note_on(rules, brake.noted != note, note, &object).unwrap_or(later)
             }
-            Decision::Wait(until) if brake.waits_until != Some(until) => {
+            BrakeDecision::Wait(until) if brake.waits_until != Some(until) => {
                 Action::Remember(StateChange::Brake(BrakeChange::Wait(until)))
             }
-            Decision::Wait(_) => later,
+            BrakeDecision::Wait(_) => later,
         }
     }
 
@@ -260,8 +262,8 @@ fn note_on(
 }
 
 /// The pods that are bound, and the nodes that they are on.
-fn all(stores: &Stores) -> Counts {
-    Counts {
+fn all(stores: &Stores) -> PodsAndNodes {
+    PodsAndNodes {
         pods: stores.pods.len(),
         nodes: stores.pods.index_len(),
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 use rstest::rstest;
 use taint_eviction_controller::decide::{
-    Because, BrakeRules, Counts, Decision, LeaseNotes, Limit, Situation, TaintSelector, ThroughBudgets,
-    waits_until,
+    Because, BrakeDecision, BrakeLimit, BrakeRules, BrakeSituation, LeaseNotes, PodsAndNodes, TaintSelector,
+    ThroughBudgets, waits_until,
 };
 use taint_eviction_controller::view::Taint;
 
@@ -18,8 +18,8 @@ fn at(time: &str) -> Timestamp {
 /// Five pods or two nodes within ten minutes.
 fn rules() -> BrakeRules {
     BrakeRules {
-        pods: Some(Limit::Number(5)),
-        nodes: Some(Limit::Number(2)),
+        pods: Some(BrakeLimit::Number(5)),
+        nodes: Some(BrakeLimit::Number(2)),
         window: Duration::from_mins(10),
         exempt: vec![],
         release_after: Some(Duration::from_mins(30)),
@@ -28,11 +28,11 @@ fn rules() -> BrakeRules {
 }
 
 /// At noon, with nothing on the Lease.
-fn situation(lease: &LeaseNotes, pods: usize, nodes: usize) -> Situation<'_> {
-    Situation {
+fn situation(lease: &LeaseNotes, pods: usize, nodes: usize) -> BrakeSituation<'_> {
+    BrakeSituation {
         now: at("12:00:00"),
-        demand: Counts { pods, nodes },
-        all: Counts { pods: 100, nodes: 10 },
+        demand: PodsAndNodes { pods, nodes },
+        all: PodsAndNodes { pods: 100, nodes: 10 },
         lease,
         ours: None,
         held_for: None,
@@ -53,9 +53,9 @@ fn pods_go_while_the_demand_is_within_the_limits(
 ) {
     let decision = rules().decide(&situation(&LeaseNotes::default(), pods, nodes));
     let expected = if go {
-        Decision::Admit(Because::WithinLimits)
+        BrakeDecision::Admit(Because::WithinLimits)
     } else {
-        Decision::Hold
+        BrakeDecision::Hold
     };
     assert_eq!(decision, expected);
 }
@@ -73,7 +73,7 @@ fn a_percentage_rounds_down_and_lets_one_go(
     #[case] all: usize,
     #[case] expected: usize,
 ) {
-    assert_eq!(limit.parse::<Limit>().unwrap().of(all), expected);
+    assert_eq!(limit.parse::<BrakeLimit>().unwrap().of(all), expected);
 }
 
 #[rstest]
@@ -86,19 +86,22 @@ fn a_percentage_rounds_down_and_lets_one_go(
 #[case("ten")]
 fn other_limits_are_refused(#[case] limit: &str) {
     assert_eq!(
-        limit.parse::<Limit>(),
+        limit.parse::<BrakeLimit>(),
         Err("expected a whole number, or a percentage from 1% to 100%")
     );
 }
 
 #[rstest]
-#[case::an_hour_ahead("2026-01-01T13:00:00Z", Decision::Admit(Because::Off(at("13:00:00"))))]
-#[case::in_another_zone("2026-01-01T14:00:00+01:00", Decision::Admit(Because::Off(at("13:00:00"))))]
-#[case::a_day_ahead("2026-01-02T12:00:00Z", Decision::Admit(Because::Off("2026-01-02T12:00:00Z".parse().unwrap())))]
-#[case::more_than_a_day_ahead("2026-01-02T12:00:01Z", Decision::Hold)]
-#[case::over("2026-01-01T12:00:00Z", Decision::Hold)]
-#[case::no_time("tomorrow", Decision::Hold)]
-fn a_person_switches_the_brake_off_for_a_day_at_most(#[case] until: &str, #[case] expected: Decision) {
+#[case::an_hour_ahead("2026-01-01T13:00:00Z", BrakeDecision::Admit(Because::Off(at("13:00:00"))))]
+#[case::in_another_zone(
+    "2026-01-01T14:00:00+01:00",
+    BrakeDecision::Admit(Because::Off(at("13:00:00")))
+)]
+#[case::a_day_ahead("2026-01-02T12:00:00Z", BrakeDecision::Admit(Because::Off("2026-01-02T12:00:00Z".parse().unwrap())))]
+#[case::more_than_a_day_ahead("2026-01-02T12:00:01Z", BrakeDecision::Hold)]
+#[case::over("2026-01-01T12:00:00Z", BrakeDecision::Hold)]
+#[case::no_time("tomorrow", BrakeDecision::Hold)]
+fn a_person_switches_the_brake_off_for_a_day_at_most(#[case] until: &str, #[case] expected: BrakeDecision) {
     let lease = LeaseNotes {
         off_until: Some(until.to_owned()),
         ..LeaseNotes::default()
@@ -112,16 +115,16 @@ fn a_person_switches_the_brake_off_for_a_day_at_most(#[case] until: &str, #[case
 #[case::was_released_and_still_exceeds(0, true, true)]
 fn a_hold_ends_after_the_time_that_is_set(#[case] minutes: u64, #[case] released: bool, #[case] go: bool) {
     let lease = LeaseNotes::default();
-    let situation = Situation {
+    let situation = BrakeSituation {
         held_for: Some(Duration::from_mins(minutes)),
         released,
         ..situation(&lease, 100, 10)
     };
     let decision = rules().decide(&situation);
     let expected = if go {
-        Decision::Admit(Because::HeldLongEnough)
+        BrakeDecision::Admit(Because::HeldLongEnough)
     } else {
-        Decision::Hold
+        BrakeDecision::Hold
     };
     assert_eq!(decision, expected);
     let never = BrakeRules {
@@ -129,29 +132,29 @@ fn a_hold_ends_after_the_time_that_is_set(#[case] minutes: u64, #[case] released
         ..rules()
     };
     assert_eq!(
-        never.decide(&Situation {
+        never.decide(&BrakeSituation {
             released: false,
             ..situation
         }),
-        Decision::Hold
+        BrakeDecision::Hold
     );
 }
 
 /// What another leader evicted until 11:55:00 counts until 12:05:00.
 #[rstest]
-#[case::another_leader("12:04:59", None, Decision::Wait(at("12:05:00")))]
-#[case::its_window_is_over("12:05:00", None, Decision::Admit(Because::WithinLimits))]
-#[case::it_was_us("12:04:59", Some("11:55:00"), Decision::Admit(Because::WithinLimits))]
+#[case::another_leader("12:04:59", None, BrakeDecision::Wait(at("12:05:00")))]
+#[case::its_window_is_over("12:05:00", None, BrakeDecision::Admit(Because::WithinLimits))]
+#[case::it_was_us("12:04:59", Some("11:55:00"), BrakeDecision::Admit(Because::WithinLimits))]
 fn who_does_not_know_what_went_waits_for_a_window(
     #[case] now: &str,
     #[case] ours: Option<&str>,
-    #[case] expected: Decision,
+    #[case] expected: BrakeDecision,
 ) {
     let lease = LeaseNotes {
         evicting_until: Some(at("11:55:00")),
         ..LeaseNotes::default()
     };
-    let situation = Situation {
+    let situation = BrakeSituation {
         now: at(now),
         ours: ours.map(at),
         ..situation(&lease, 1, 1)

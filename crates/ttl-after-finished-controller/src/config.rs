@@ -6,7 +6,7 @@ use controller_core::config::{CommonConfig, ControllerConfig, FieldError, GoDura
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::policy::{Kind, Policies, PolicyList};
+use crate::policy::{FinishedKind, Policies, PolicyList};
 
 /// Settings of the ttl-after-finished-controller.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -75,7 +75,7 @@ impl Config {
     pub(crate) fn needs(&self, part: &str) -> bool {
         match part {
             "policies" => self.has_policies(),
-            "pods" => self.compiled().name(Kind::Pod),
+            "pods" => self.compiled().name(FinishedKind::Pod),
             _ => false,
         }
     }

@@ -18,7 +18,7 @@ use controller_core::api::CLOCK_TOLERANCE;
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::{SignedDuration, Timestamp};
 
-use crate::policy::Kind;
+use crate::policy::FinishedKind;
 use crate::state::Key;
 use crate::view::{Finish, JobView};
 
@@ -65,7 +65,7 @@ pub enum ExpiryPlan {
 /// A delete of exactly this state of one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deletion {
-    pub kind: Kind,
+    pub kind: FinishedKind,
     pub object: ObjectKey,
     pub uid: Uid,
     pub version: Arc<str>,
@@ -145,7 +145,7 @@ pub fn plan(job: &JobView, now: Timestamp) -> ExpiryPlan {
             after: Duration::try_from(expiry.duration_since(now)).unwrap_or(Duration::ZERO),
         },
         JobJudgement::Expired { finish, expiry } => ExpiryPlan::Delete(Deletion {
-            kind: Kind::Job,
+            kind: FinishedKind::Job,
             object: job.key.clone(),
             uid: job.uid.clone(),
             version: Arc::clone(&job.version),

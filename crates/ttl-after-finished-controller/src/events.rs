@@ -14,8 +14,8 @@ use controller_core::meta::Uid;
 use jiff::SignedDuration;
 
 use crate::decide::{By, Deletion};
-use crate::metrics::Numbers;
-use crate::policy::Kind;
+use crate::metrics::Deletions;
+use crate::policy::FinishedKind;
 use crate::state::Key;
 
 /// The `action` of every event.
@@ -62,10 +62,10 @@ impl Remark {
         match self {
             Self::Undated(key, uid) => {
                 let note = match key.kind {
-                    Kind::Job => {
+                    FinishedKind::Job => {
                         "it has finished, but its condition has no lastTransitionTime: its ttl cannot pass"
                     }
-                    Kind::Pod => {
+                    FinishedKind::Pod => {
                         "it has finished, but no container and no condition says when: its ttl cannot pass"
                     }
                 };
@@ -78,11 +78,11 @@ impl Remark {
                 ));
             }
             Self::Ahead(key, ahead) => match key.kind {
-                Kind::Job => tracing::warn!(
+                FinishedKind::Job => tracing::warn!(
                     %key,
                     "the Job finished {ahead:#} in the future: clocks differ, its deletion waits"
                 ),
-                Kind::Pod => tracing::warn!(
+                FinishedKind::Pod => tracing::warn!(
                     %key,
                     "the pod finished {ahead:#} in the future: clocks differ, its deletion waits"
                 ),
@@ -129,7 +129,7 @@ impl Remark {
 }
 
 impl Event {
-    pub fn record(self, numbers: &Numbers, recorder: &dyn Recorder) {
+    pub fn record(self, numbers: &Deletions, recorder: &dyn Recorder) {
         match self {
             Self::Remark(remark) => remark.record(recorder),
             Self::PoliciesChanged(policies) => {
@@ -186,7 +186,7 @@ impl Event {
 
 fn reference_to(key: &Key, uid: &Uid) -> Reference {
     match key.kind {
-        Kind::Job => reference("batch/v1", "Job", &key.object, uid),
-        Kind::Pod => reference("v1", "Pod", &key.object, uid),
+        FinishedKind::Job => reference("batch/v1", "Job", &key.object, uid),
+        FinishedKind::Pod => reference("v1", "Pod", &key.object, uid),
     }
 }

@@ -11,9 +11,9 @@ use jiff::{SignedDuration, Timestamp};
 use crate::TtlAfterFinishedController;
 use crate::config::Config;
 use crate::decide::{JobJudgement, LeaveReason, judge, slower_clock};
-use crate::policy::decide::{Memory, Reason, Verdict, applying, judge as judge_by_policy};
+use crate::policy::decide::{LeftBecause, Memory, Verdict, applying, judge as judge_by_policy};
 use crate::policy::view::{Candidate, NamespaceView};
-use crate::policy::{KEEP, Kind, Policies};
+use crate::policy::{FinishedKind, KEEP, Policies};
 use crate::requests::{Answer, Query};
 use crate::state::Key;
 use crate::view::JobView;
@@ -22,7 +22,7 @@ use crate::view::JobView;
 pub fn explain(
     config: &Config,
     pass: &Pass<TtlAfterFinishedController>,
-    kind: Kind,
+    kind: FinishedKind,
     object: &ObjectKey,
 ) -> Explanation<TtlAfterFinishedController> {
     let key = Key {
@@ -40,7 +40,7 @@ pub fn explain(
     };
     let clock = Clock::of(reply);
     let mut text = match candidate.object.ttl_seconds {
-        _ if kind == Kind::Pod => format!("Pod {object}\n{}", clock.ahead()),
+        _ if kind == FinishedKind::Pod => format!("Pod {object}\n{}", clock.ahead()),
         ttl => {
             let seconds = ttl.map(|seconds| format!("{seconds} s"));
             let ttl = seconds.unwrap_or_else(|| "not set".to_owned());
@@ -48,7 +48,7 @@ pub fn explain(
         }
     };
     let goes_by_policy = config.has_policies() && candidate.object.ttl_seconds.is_none();
-    if !goes_by_policy && kind == Kind::Job {
+    if !goes_by_policy && kind == FinishedKind::Job {
         let verdict = if config.only_policies {
             "would leave it: a Job with a ttl is left to the cluster's own loop (onlyPolicies)".to_owned()
         } else {
@@ -179,40 +179,40 @@ fn by_policy(
 }
 
 /// The policy that a reason names.
-pub(crate) const fn policy_of(reason: Reason) -> Option<usize> {
+pub(crate) const fn policy_of(reason: LeftBecause) -> Option<usize> {
     match reason {
-        Reason::Owned(index)
-        | Reason::NotFinished(index)
-        | Reason::Never(index)
-        | Reason::LastFailed(index)
-        | Reason::Finalizers(index)
-        | Reason::Braked(index) => Some(index),
-        Reason::BeingDeleted
-        | Reason::OwnTtl
-        | Reason::Mirror
-        | Reason::Kept
-        | Reason::NamespaceKept
-        | Reason::NamespaceUnknown
-        | Reason::NoPolicy => None,
+        LeftBecause::Owned(index)
+        | LeftBecause::NotFinished(index)
+        | LeftBecause::Never(index)
+        | LeftBecause::LastFailed(index)
+        | LeftBecause::Finalizers(index)
+        | LeftBecause::Braked(index) => Some(index),
+        LeftBecause::BeingDeleted
+        | LeftBecause::OwnTtl
+        | LeftBecause::Mirror
+        | LeftBecause::Kept
+        | LeftBecause::NamespaceKept
+        | LeftBecause::NamespaceUnknown
+        | LeftBecause::NoPolicy => None,
     }
 }
 
 /// Why an object stays, in words.
-pub(crate) fn words(reason: Reason) -> String {
+pub(crate) fn words(reason: LeftBecause) -> String {
     let text = match reason {
-        Reason::BeingDeleted => "it is being deleted, and may wait for finalizers",
-        Reason::OwnTtl => "its own ttl counts",
-        Reason::Mirror => "a kubelet made it of a file, and would make it again",
-        Reason::Kept => return format!("it is annotated {KEEP}: \"true\""),
-        Reason::NamespaceKept => return format!("its namespace is annotated {KEEP}: \"true\""),
-        Reason::NamespaceUnknown => "its namespace is not known",
-        Reason::NoPolicy => "no policy selects it",
-        Reason::Owned(_) => "it has a controller, and the policy does not say includeOwned",
-        Reason::NotFinished(_) => "it has not finished",
-        Reason::Never(_) => "the policy says never",
-        Reason::LastFailed(_) => "it is among the last that failed (keepLastFailed)",
-        Reason::Finalizers(_) => "its finalizers would hold it",
-        Reason::Braked(_) => "the brake of the policy is engaged (maxPerHour)",
+        LeftBecause::BeingDeleted => "it is being deleted, and may wait for finalizers",
+        LeftBecause::OwnTtl => "its own ttl counts",
+        LeftBecause::Mirror => "a kubelet made it of a file, and would make it again",
+        LeftBecause::Kept => return format!("it is annotated {KEEP}: \"true\""),
+        LeftBecause::NamespaceKept => return format!("its namespace is annotated {KEEP}: \"true\""),
+        LeftBecause::NamespaceUnknown => "its namespace is not known",
+        LeftBecause::NoPolicy => "no policy selects it",
+        LeftBecause::Owned(_) => "it has a controller, and the policy does not say includeOwned",
+        LeftBecause::NotFinished(_) => "it has not finished",
+        LeftBecause::Never(_) => "the policy says never",
+        LeftBecause::LastFailed(_) => "it is among the last that failed (keepLastFailed)",
+        LeftBecause::Finalizers(_) => "its finalizers would hold it",
+        LeftBecause::Braked(_) => "the brake of the policy is engaged (maxPerHour)",
     };
     text.to_owned()
 }

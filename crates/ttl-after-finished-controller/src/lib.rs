@@ -26,9 +26,9 @@ use k8s_openapi::api::core::v1::{Namespace, Pod};
 use prometheus::Registry;
 
 use crate::config::Config;
-use crate::metrics::Numbers;
+use crate::metrics::Deletions;
 use crate::policy::view::{Candidate, JobCandidateWire, NamespaceView, NamespaceWire, PodWire};
-use crate::policy::{Kind, Policies};
+use crate::policy::{FinishedKind, Policies};
 use crate::state::StateChange;
 use crate::view::{JobView, JobWire};
 
@@ -48,7 +48,7 @@ pub struct TtlAfterFinishedController {
     only_policies: bool,
     /// What a policy may ask for is watched.
     watches: Watched,
-    numbers: Numbers,
+    numbers: Deletions,
 }
 
 /// What is watched for policies.
@@ -73,10 +73,10 @@ pub struct Stores {
 
 impl Stores {
     /// The objects of a kind to which policies may apply.
-    pub const fn candidates_of(&self, kind: Kind) -> &Store<Candidate> {
+    pub const fn candidates_of(&self, kind: FinishedKind) -> &Store<Candidate> {
         match kind {
-            Kind::Job => &self.candidates,
-            Kind::Pod => &self.pods,
+            FinishedKind::Job => &self.candidates,
+            FinishedKind::Pod => &self.pods,
         }
     }
 }
@@ -90,17 +90,17 @@ impl TtlAfterFinishedController {
             only_policies: config.only_policies,
             watches: Watched {
                 policies: config.has_policies(),
-                pods: policies.name(Kind::Pod),
+                pods: policies.name(FinishedKind::Pod),
             },
             policies: Arc::new(policies),
-            numbers: Numbers::register(registry)?,
+            numbers: Deletions::register(registry)?,
         })
     }
 
     /// The policies of a changed file, if what they need is watched.
     fn reloaded(&self, config: &Config) -> Result<StateChange, String> {
         let policies = config.compiled();
-        if policies.name(Kind::Pod) && !self.watches.pods {
+        if policies.name(FinishedKind::Pod) && !self.watches.pods {
             return Err(
                 "policies: one names pods, which this process does not watch: start it again".to_owned(),
             );
@@ -120,12 +120,12 @@ impl App for TtlAfterFinishedController {
         help: "The Job, or the pod",
         settings: &["onlyPolicies", "policyGracePeriod"],
         by: Explainer::OneOr(
-            |config, pass, _, job| explain::explain(config, pass, Kind::Job, job),
+            |config, pass, _, job| explain::explain(config, pass, FinishedKind::Job, job),
             ExplainOther {
                 flag: "pod",
                 object: "NAMESPACE/POD",
                 help: "Explain this pod instead of a Job, as pod/NAMESPACE/POD does",
-                by: |config, pass, _, pod| explain::explain(config, pass, Kind::Pod, pod),
+                by: |config, pass, _, pod| explain::explain(config, pass, FinishedKind::Pod, pod),
             },
         ),
     });

@@ -15,7 +15,7 @@ const POLICY: &str = "policy";
 
 /// What is counted when it happens.
 #[derive(Clone, Debug)]
-pub struct Numbers {
+pub struct Deletions {
     /// How long after their expiry Jobs were deleted.
     pub deletions: Histogram,
     /// How long after they were due objects were deleted, by policy.
@@ -24,7 +24,7 @@ pub struct Numbers {
     pub refused: IntCounterVec,
 }
 
-impl Numbers {
+impl Deletions {
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let buckets = exponential_buckets(0.1, 2.0, 14)?;
         let deletions = HistogramOpts::new(

@@ -23,7 +23,7 @@ use prometheus::Registry;
 
 use crate::decide::{By, Deletion, ExpiryPlan, JobJudgement, judge, plan, slower_clock};
 use crate::events::{Event, Remark};
-use crate::policy::Kind;
+use crate::policy::FinishedKind;
 use crate::requests::{Answer, Query};
 use crate::state::{self, Key, State, StateChange};
 use crate::view::JobView;
@@ -67,7 +67,12 @@ impl Controller for TtlAfterFinishedController {
     }
 
     fn reconcile(&self, cx: &Context<'_, Self>, key: &Key) -> Action<Self> {
-        if let Some(job) = cx.stores.jobs.get(&key.object).filter(|_| key.kind == Kind::Job) {
+        if let Some(job) = cx
+            .stores
+            .jobs
+            .get(&key.object)
+            .filter(|_| key.kind == FinishedKind::Job)
+        {
             return reconcile_ttl(cx, key, &job);
         }
         let Some(object) = cx.stores.candidates_of(key.kind).get(&key.object) else {
@@ -118,13 +123,13 @@ impl Controller for TtlAfterFinishedController {
     fn apply_to_cache(&self, deletion: &Deletion, cache: &mut CacheWrite<'_, Self>) {
         let Deletion { object, uid, .. } = deletion;
         match deletion.kind {
-            Kind::Job if !self.watches.policies => {
+            FinishedKind::Job if !self.watches.policies => {
                 cache.guarded().delete(|stores| &mut stores.jobs, object, uid);
             }
-            Kind::Job => cache
+            FinishedKind::Job => cache
                 .guarded()
                 .delete(|stores| &mut stores.candidates, object, uid),
-            Kind::Pod => cache.guarded().delete(|stores| &mut stores.pods, object, uid),
+            FinishedKind::Pod => cache.guarded().delete(|stores| &mut stores.pods, object, uid),
         }
     }
 

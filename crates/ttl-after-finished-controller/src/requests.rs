@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::decide::{By, Deletion};
-use crate::policy::Kind;
+use crate::policy::FinishedKind;
 use crate::policy::view::{Candidate, JobCandidateWire, NamespaceView, NamespaceWire, PodWire};
 use crate::state::Key;
 
@@ -41,14 +41,14 @@ pub enum Query {
     /// The current namespace of this name.
     Namespace(Arc<str>),
     /// A page of all objects of a kind.
-    Page(Listed, Option<Arc<str>>),
+    Page(PreviewList, Option<Arc<str>>),
 }
 
 /// What is listed page by page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Listed {
+pub enum PreviewList {
     Namespaces,
-    Objects(Kind),
+    Objects(FinishedKind),
 }
 
 /// The answer to a [`Query`]; the time is in the reply's header.
@@ -86,10 +86,10 @@ fn only<W: Wire>(body: &[u8]) -> serde_json::Result<Option<Versioned<W::View>>> 
     object.transpose()
 }
 
-const fn resource(kind: Kind) -> &'static str {
+const fn resource(kind: FinishedKind) -> &'static str {
     match kind {
-        Kind::Job => "jobs.batch",
-        Kind::Pod => "pods",
+        FinishedKind::Job => "jobs.batch",
+        FinishedKind::Pod => "pods",
     }
 }
 
@@ -101,13 +101,13 @@ impl controller::Query for Query {
         match self {
             Self::Time => {
                 let list = requests_to::<Job>(None).list_metadata(&ListParams::default().limit(1));
-                Request::new(Verb::List, resource(Kind::Job), &"", list)
+                Request::new(Verb::List, resource(FinishedKind::Job), &"", list)
             }
             Self::Object(Key { kind, object }) => {
                 let (namespace, only) = (object.namespace.as_deref(), named(&object.name));
                 let list = match kind {
-                    Kind::Job => requests_to::<Job>(namespace).list(&only),
-                    Kind::Pod => requests_to::<Pod>(namespace).list(&only),
+                    FinishedKind::Job => requests_to::<Job>(namespace).list(&only),
+                    FinishedKind::Pod => requests_to::<Pod>(namespace).list(&only),
                 };
                 Request::new(Verb::List, resource(*kind), object, list)
             }
@@ -120,18 +120,19 @@ impl controller::Query for Query {
                 params.continue_token = token.as_deref().map(str::to_owned);
                 let all = &"in all namespaces";
                 match listed {
-                    Listed::Namespaces => {
+                    PreviewList::Namespaces => {
                         let list = requests_to::<Namespace>(None).list(&params);
                         Request::new(Verb::List, "namespaces", all, list).read_as::<NamespaceWire>()
                     }
-                    Listed::Objects(Kind::Job) => {
+                    PreviewList::Objects(FinishedKind::Job) => {
                         let list = requests_to::<Job>(None).list(&params);
-                        Request::new(Verb::List, resource(Kind::Job), all, list).read_as::<JobCandidateWire>()
+                        Request::new(Verb::List, resource(FinishedKind::Job), all, list)
+                            .read_as::<JobCandidateWire>()
                     }
-                    Listed::Objects(Kind::Pod) => {
+                    PreviewList::Objects(FinishedKind::Pod) => {
                         params.field_selector = Some(crate::FINISHED.to_owned());
                         let list = requests_to::<Pod>(None).list(&params);
-                        Request::new(Verb::List, resource(Kind::Pod), all, list).read_as::<PodWire>()
+                        Request::new(Verb::List, resource(FinishedKind::Pod), all, list).read_as::<PodWire>()
                     }
                 }
             }
@@ -141,14 +142,24 @@ impl controller::Query for Query {
     fn read(&self, body: &[u8]) -> serde_json::Result<Answer> {
         match self {
             Self::Time => Ok(Answer::Time),
-            Self::Object(Key { kind: Kind::Job, .. }) => only::<JobCandidateWire>(body).map(Answer::Object),
-            Self::Object(Key { kind: Kind::Pod, .. }) => only::<PodWire>(body).map(Answer::Object),
+            Self::Object(Key {
+                kind: FinishedKind::Job,
+                ..
+            }) => only::<JobCandidateWire>(body).map(Answer::Object),
+            Self::Object(Key {
+                kind: FinishedKind::Pod,
+                ..
+            }) => only::<PodWire>(body).map(Answer::Object),
             Self::Namespace(_) => only::<NamespaceWire>(body).map(Answer::Namespace),
-            Self::Page(Listed::Namespaces, _) => Page::read::<NamespaceWire>(body).map(Answer::Namespaces),
-            Self::Page(Listed::Objects(Kind::Job), _) => {
+            Self::Page(PreviewList::Namespaces, _) => {
+                Page::read::<NamespaceWire>(body).map(Answer::Namespaces)
+            }
+            Self::Page(PreviewList::Objects(FinishedKind::Job), _) => {
                 Page::read::<JobCandidateWire>(body).map(Answer::Objects)
             }
-            Self::Page(Listed::Objects(Kind::Pod), _) => Page::read::<PodWire>(body).map(Answer::Objects),
+            Self::Page(PreviewList::Objects(FinishedKind::Pod), _) => {
+                Page::read::<PodWire>(body).map(Answer::Objects)
+            }
         }
     }
 
@@ -177,10 +188,10 @@ impl controller::Write for Deletion {
         let ObjectKey { namespace, name } = &self.object;
         let namespace = namespace.as_deref();
         let delete = match self.kind {
-            Kind::Job => {
+            FinishedKind::Job => {
                 requests_to::<Job>(namespace).delete(name, &params(Some(PropagationPolicy::Foreground)))
             }
-            Kind::Pod => requests_to::<Pod>(namespace).delete(name, &params(None)),
+            FinishedKind::Pod => requests_to::<Pod>(namespace).delete(name, &params(None)),
         };
         Request::new(Verb::Delete, resource(self.kind), &self.object, delete)
     }

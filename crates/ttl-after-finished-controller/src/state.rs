@@ -17,7 +17,7 @@ use controller_core::meta::ObjectKey;
 use crate::events::{Event, Remark};
 use crate::policy::state::PolicyState;
 use crate::policy::view::{Candidate, InNamespace, NamespaceView};
-use crate::policy::{Kind, Policies};
+use crate::policy::{FinishedKind, Policies};
 use crate::view::JobView;
 use crate::{Stores, TtlAfterFinishedController};
 
@@ -27,7 +27,7 @@ const SKEW_NAMED_EVERY: Duration = Duration::from_mins(10);
 /// A Job or a pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    pub kind: Kind,
+    pub kind: FinishedKind,
     pub object: ObjectKey,
 }
 
@@ -58,7 +58,7 @@ impl Key {
     /// The key of a Job.
     pub const fn job(object: ObjectKey) -> Self {
         Self {
-            kind: Kind::Job,
+            kind: FinishedKind::Job,
             object,
         }
     }
@@ -75,8 +75,8 @@ impl Key {
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {
-            Kind::Job => self.object.fmt(f),
-            Kind::Pod => write!(f, "pod/{}", self.object),
+            FinishedKind::Job => self.object.fmt(f),
+            FinishedKind::Pod => write!(f, "pod/{}", self.object),
         }
     }
 }
@@ -112,7 +112,7 @@ impl Watches<NamespaceView> for TtlAfterFinishedController {
         };
         let policies = Arc::clone(cx.state.policies.current(&self.policies));
         let inside = InNamespace(Arc::clone(&namespace.key.name));
-        for kind in [Kind::Job, Kind::Pod] {
+        for kind in [FinishedKind::Job, FinishedKind::Pod] {
             let objects = cx.stores.candidates_of(kind).by_index(&inside);
             let state = &mut cx.state.policies;
             let others = state.namespace_changed(&policies, (old, new), &objects, cx.now);

@@ -21,7 +21,7 @@ use rstest::rstest;
 use ttl_after_finished_controller::decide::{
     By, Deletion, ExpiryPlan, JobJudgement, LeaveReason, expiry, judge, plan, slower_clock,
 };
-use ttl_after_finished_controller::policy::Kind;
+use ttl_after_finished_controller::policy::FinishedKind;
 use ttl_after_finished_controller::view::{Finish, JobView};
 
 fn at(time: &str) -> Timestamp {
@@ -116,7 +116,7 @@ fn a_delete_is_of_just_the_state_that_was_judged() {
     assert_eq!(
         plan(&view, at("12:00:00")),
         ExpiryPlan::Delete(Deletion {
-            kind: Kind::Job,
+            kind: FinishedKind::Job,
             object: ObjectKey::namespaced("ns", "job"),
             uid: Uid::from("uid"),
             version: "7".into(),

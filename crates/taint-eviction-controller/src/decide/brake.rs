@@ -2,7 +2,7 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | TE-18 | `BrakeRules::decide`, `Limit::of` | `tests/brake_table.rs::pods_go_while_the_demand_is_within_the_limits`, `tests/brake_table.rs::a_percentage_rounds_down_and_lets_one_go` |
+//! | TE-18 | `BrakeRules::decide`, `BrakeLimit::of` | `tests/brake_table.rs::pods_go_while_the_demand_is_within_the_limits`, `tests/brake_table.rs::a_percentage_rounds_down_and_lets_one_go` |
 
 use std::fmt;
 use std::str::FromStr;
@@ -21,9 +21,9 @@ pub const LONGEST_OFF: Duration = Duration::from_hours(24);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrakeRules {
     /// `--eviction-brake-pods`; `None`: any number.
-    pub pods: Option<Limit>,
+    pub pods: Option<BrakeLimit>,
     /// `--eviction-brake-nodes`; `None`: any number.
-    pub nodes: Option<Limit>,
+    pub nodes: Option<BrakeLimit>,
     /// `--eviction-brake-window`.
     pub window: Duration,
     /// `--eviction-brake-exempt-taints`.
@@ -36,7 +36,7 @@ pub struct BrakeRules {
 
 /// A limit: a number, or a percentage of what there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
+pub enum BrakeLimit {
     /// This many.
     Number(u32),
     /// This percentage, from 1 to 100.
@@ -52,7 +52,7 @@ pub struct TaintSelector {
 
 /// A number of pods, and of the nodes that they are on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Counts {
+pub struct PodsAndNodes {
     pub pods: usize,
     pub nodes: usize,
 }
@@ -70,12 +70,12 @@ pub struct LeaseNotes {
 
 /// What a decision of the brake depends on. Times are by the API server's clock, durations by the process's.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Situation<'a> {
+pub struct BrakeSituation<'a> {
     pub now: Timestamp,
     /// Pods that are due, may go now, or have gone within the window.
-    pub demand: Counts,
+    pub demand: PodsAndNodes,
     /// All pods that are bound, and the nodes that they are on.
-    pub all: Counts,
+    pub all: PodsAndNodes,
     pub lease: &'a LeaseNotes,
     /// Until when this process has said that it may evict.
     pub ours: Option<Timestamp>,
@@ -87,7 +87,7 @@ pub struct Situation<'a> {
 
 /// Whether the pods that are due may go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Decision {
+pub enum BrakeDecision {
     Admit(Because),
     /// The demand exceeds a limit.
     Hold,
@@ -106,7 +106,7 @@ pub enum Because {
     HeldLongEnough,
 }
 
-impl Limit {
+impl BrakeLimit {
     /// The limit for `all` things; a percentage rounds down, but to no less than 1.
     pub fn of(self, all: usize) -> usize {
         match self {
@@ -130,18 +130,18 @@ impl BrakeRules {
     }
 
     /// The limits for `all` pods and nodes; the highest number where there is none.
-    pub fn limits(&self, all: Counts) -> Counts {
-        let limit = |limit: Option<Limit>, all| limit.map_or(usize::MAX, |limit| limit.of(all));
-        Counts {
+    pub fn limits(&self, all: PodsAndNodes) -> PodsAndNodes {
+        let limit = |limit: Option<BrakeLimit>, all| limit.map_or(usize::MAX, |limit| limit.of(all));
+        PodsAndNodes {
             pods: limit(self.pods, all.pods),
             nodes: limit(self.nodes, all.nodes),
         }
     }
 
     /// Decides on the pods that are due.
-    pub fn decide(&self, situation: &Situation<'_>) -> Decision {
+    pub fn decide(&self, situation: &BrakeSituation<'_>) -> BrakeDecision {
         if let Ok(Some(until)) = off_until(situation.lease, situation.now) {
-            return Decision::Admit(Because::Off(until));
+            return BrakeDecision::Admit(Because::Off(until));
         }
         let of_another = situation.lease.evicting_until;
         let known_from = of_another
@@ -150,15 +150,15 @@ impl BrakeRules {
         let limits = self.limits(situation.all);
         if situation.demand.pods <= limits.pods && situation.demand.nodes <= limits.nodes {
             return match known_from.filter(|from| situation.now < *from) {
-                Some(from) => Decision::Wait(from),
-                None => Decision::Admit(Because::WithinLimits),
+                Some(from) => BrakeDecision::Wait(from),
+                None => BrakeDecision::Admit(Because::WithinLimits),
             };
         }
         let long_enough = |held: Duration| self.release_after.is_some_and(|after| held >= after);
         if situation.released || situation.held_for.is_some_and(long_enough) {
-            Decision::Admit(Because::HeldLongEnough)
+            BrakeDecision::Admit(Because::HeldLongEnough)
         } else {
-            Decision::Hold
+            BrakeDecision::Hold
         }
     }
 }
@@ -178,7 +178,7 @@ pub fn off_until(lease: &LeaseNotes, now: Timestamp) -> Result<Option<Timestamp>
     Ok(Some(until).filter(|until| *until > now))
 }
 
-impl FromStr for Limit {
+impl FromStr for BrakeLimit {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -209,7 +209,7 @@ impl FromStr for TaintSelector {
     }
 }
 
-impl fmt::Display for Counts {
+impl fmt::Display for PodsAndNodes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = |number| if number == 1 { "" } else { "s" };
         let Self { pods, nodes } = self;

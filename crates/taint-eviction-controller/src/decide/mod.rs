@@ -14,8 +14,8 @@ mod tolerations;
 use std::time::Duration;
 
 pub use self::brake::{
-    Because, BrakeRules, Counts, Decision, LONGEST_OFF, LeaseNotes, Limit, Situation, TaintSelector,
-    off_until,
+    Because, BrakeDecision, BrakeLimit, BrakeRules, BrakeSituation, LONGEST_OFF, LeaseNotes, PodsAndNodes,
+    TaintSelector, off_until,
 };
 pub use self::deadlines::{
     Eviction, Judgement, JudgementTime, KeepReason, PendingEviction, Rules, Sight, Tolerated, Verdict,

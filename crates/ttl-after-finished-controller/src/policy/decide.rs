@@ -13,7 +13,7 @@ use controller_core::time::saturating_add;
 use jiff::Timestamp;
 
 use super::view::{Candidate, NamespaceView};
-use super::{Kind, Policies, Policy};
+use super::{FinishedKind, Policies, Policy};
 use crate::view::Finish;
 
 /// An object that is seen for the first time and finished this long ago, or less, is new: nobody has changed its labels
@@ -22,7 +22,7 @@ const SEEN_AT_ONCE: Duration = Duration::from_mins(1);
 
 /// Why an object stays; a policy is given by its index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Reason {
+pub enum LeftBecause {
     /// It has a deletionTimestamp.
     BeingDeleted,
     /// A Job with a ttl of its own goes by that.
@@ -65,7 +65,7 @@ pub struct Memory {
 /// What a policy wants of an object now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    Left(Reason),
+    Left(LeftBecause),
     /// It has finished, but nobody knows when.
     Undated(usize),
     /// Its ttl passes later.
@@ -94,28 +94,30 @@ pub fn applying(
     policies: &Policies,
     object: &Candidate,
     namespace: Option<&NamespaceView>,
-) -> Result<usize, Reason> {
+) -> Result<usize, LeftBecause> {
     if object.object.deleting {
-        return Err(Reason::BeingDeleted);
+        return Err(LeftBecause::BeingDeleted);
     }
-    if object.kind == Kind::Job && object.object.ttl_seconds.is_some() {
-        return Err(Reason::OwnTtl);
+    if object.kind == FinishedKind::Job && object.object.ttl_seconds.is_some() {
+        return Err(LeftBecause::OwnTtl);
     }
     if object.mirror {
-        return Err(Reason::Mirror);
+        return Err(LeftBecause::Mirror);
     }
-    let namespace = namespace.ok_or(Reason::NamespaceUnknown)?;
+    let namespace = namespace.ok_or(LeftBecause::NamespaceUnknown)?;
     if object.keep {
-        return Err(Reason::Kept);
+        return Err(LeftBecause::Kept);
     }
     if namespace.keep {
-        return Err(Reason::NamespaceKept);
+        return Err(LeftBecause::NamespaceKept);
     }
     let mut list = policies.list.iter().enumerate();
     let first = list.find(|(_, policy)| selects(policy, object, namespace));
     match first {
-        None => Err(Reason::NoPolicy),
-        Some((index, policy)) if object.owner.is_some() && !policy.include_owned => Err(Reason::Owned(index)),
+        None => Err(LeftBecause::NoPolicy),
+        Some((index, policy)) if object.owner.is_some() && !policy.include_owned => {
+            Err(LeftBecause::Owned(index))
+        }
         Some((index, _)) => Ok(index),
     }
 }
@@ -153,10 +155,10 @@ fn is_just_past(time: Timestamp, now: Timestamp) -> bool {
 /// What the policy with this index wants of an object to which it applies. `now.wall` is a time of the slower clock.
 pub fn judge(policies: &Policies, index: usize, object: &Candidate, memory: Memory, now: Now) -> Verdict {
     let Some(policy) = policies.list.get(index) else {
-        return Verdict::Left(Reason::NoPolicy);
+        return Verdict::Left(LeftBecause::NoPolicy);
     };
     let finish = match object.object.finish {
-        None => return Verdict::Left(Reason::NotFinished(index)),
+        None => return Verdict::Left(LeftBecause::NotFinished(index)),
         Some(Finish::Undated) => return Verdict::Undated(index),
         Some(Finish::At(finish)) => finish,
     };
@@ -166,10 +168,10 @@ pub fn judge(policies: &Policies, index: usize, object: &Candidate, memory: Memo
         policy.after_succeeded
     };
     let Some(ttl) = ttl else {
-        return Verdict::Left(Reason::Never(index));
+        return Verdict::Left(LeftBecause::Never(index));
     };
     if memory.is_last_failed {
-        return Verdict::Left(Reason::LastFailed(index));
+        return Verdict::Left(LeftBecause::LastFailed(index));
     }
     let due = saturating_add(finish, ttl);
     if now.wall < due {
@@ -192,10 +194,10 @@ pub fn judge(policies: &Policies, index: usize, object: &Candidate, memory: Memo
         };
     }
     if object.finalizers.is_some() {
-        return Verdict::Left(Reason::Finalizers(index));
+        return Verdict::Left(LeftBecause::Finalizers(index));
     }
     if memory.is_braked {
-        return Verdict::Left(Reason::Braked(index));
+        return Verdict::Left(LeftBecause::Braked(index));
     }
     Verdict::Due {
         policy: index,

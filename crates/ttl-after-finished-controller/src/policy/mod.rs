@@ -33,7 +33,7 @@ pub const KEEP: &str = "ttl-after-finished-controller/keep";
 
 /// A kind of objects that finish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize, JsonSchema)]
-pub enum Kind {
+pub enum FinishedKind {
     /// A `batch/v1` Job.
     Job,
     /// A pod.
@@ -45,7 +45,7 @@ pub enum Kind {
 pub struct Policy {
     /// Unique among the policies of a file.
     pub name: Arc<str>,
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<FinishedKind>,
     /// `None`: all namespaces.
     pub namespaces: Option<Selector>,
     /// `None`: all objects.
@@ -70,7 +70,7 @@ pub struct Policies {
     pub grace: Duration,
 }
 
-impl Kind {
+impl FinishedKind {
     /// The resource, as in the URL.
     pub const fn resource(self) -> &'static str {
         match self {
@@ -80,7 +80,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for FinishedKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Job => "Job",
@@ -91,7 +91,7 @@ impl fmt::Display for Kind {
 
 impl Policies {
     /// True if a policy names this kind.
-    pub fn name(&self, kind: Kind) -> bool {
+    pub fn name(&self, kind: FinishedKind) -> bool {
         self.list.iter().any(|policy| policy.kinds.contains(&kind))
     }
 }

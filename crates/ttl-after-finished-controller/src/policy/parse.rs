@@ -16,7 +16,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Kind, MOST_POLICIES, Policies, Policy};
+use super::{FinishedKind, MOST_POLICIES, Policies, Policy};
 
 /// Longest name of a policy, which is a label of metrics.
 const LONGEST_NAME: usize = 63;
@@ -40,7 +40,7 @@ struct PolicySchema {
     name: String,
     /// Kinds of objects. Default: Job.
     #[schemars(length(min = 1))]
-    kinds: Option<Vec<Kind>>,
+    kinds: Option<Vec<FinishedKind>>,
     /// Label selector of namespaces. Default: all.
     namespace_selector: Option<SelectorSchema>,
     /// Label selector of objects. Default: all.
@@ -236,9 +236,9 @@ impl<'a> Fields<'a> {
         String::new()
     }
 
-    fn kinds(&mut self) -> Vec<Kind> {
-        let Some(kinds) = self.read::<Vec<Kind>>("kinds") else {
-            return vec![Kind::Job];
+    fn kinds(&mut self) -> Vec<FinishedKind> {
+        let Some(kinds) = self.read::<Vec<FinishedKind>>("kinds") else {
+            return vec![FinishedKind::Job];
         };
         let given = kinds.iter().map(ToString::to_string).collect::<Vec<_>>();
         if kinds.is_empty() {

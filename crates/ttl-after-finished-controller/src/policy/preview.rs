@@ -16,14 +16,14 @@ use controller_core::time::saturating_add;
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::decide::{Reason, Verdict, applying, judge};
+use super::decide::{LeftBecause, Verdict, applying, judge};
 use super::state::PolicyState;
 use super::view::{Candidate, NamespaceView};
-use super::{Kind, Policies};
+use super::{FinishedKind, Policies};
 use crate::TtlAfterFinishedController;
 use crate::config::Config;
 use crate::decide::{JobJudgement, judge as judge_by_ttl, slower_clock};
-use crate::requests::{Answer, Listed, Query};
+use crate::requests::{Answer, PreviewList, Query};
 use crate::state::Key;
 
 /// How far a preview looks ahead.
@@ -51,7 +51,7 @@ pub const REPORT: Report<TtlAfterFinishedController> = Report {
 #[derive(Debug, Serialize)]
 struct Item<'a> {
     namespace: &'a str,
-    kind: Kind,
+    kind: FinishedKind,
     name: &'a str,
     /// None: by its own ttl.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,12 +85,12 @@ fn preview(
 ) -> Result<Prepared<Query, Printed>, Failure> {
     let policies = Arc::new(config.compiled());
     let mut pages = Pages::default();
-    pages.read(pass, Listed::Objects(Kind::Job))?;
+    pages.read(pass, PreviewList::Objects(FinishedKind::Job))?;
     if config.has_policies() {
-        pages.read(pass, Listed::Namespaces)?;
+        pages.read(pass, PreviewList::Namespaces)?;
     }
-    if policies.name(Kind::Pod) {
-        pages.read(pass, Listed::Objects(Kind::Pod))?;
+    if policies.name(FinishedKind::Pod) {
+        pages.read(pass, PreviewList::Objects(FinishedKind::Pod))?;
     }
     if !pages.missing.is_empty() {
         return Ok(Prepared::Queries(pages.missing));
@@ -115,7 +115,11 @@ struct Pages<'a> {
 }
 
 impl<'a> Pages<'a> {
-    fn read(&mut self, pass: &'a Pass<TtlAfterFinishedController>, listed: Listed) -> Result<(), Failure> {
+    fn read(
+        &mut self,
+        pass: &'a Pass<TtlAfterFinishedController>,
+        listed: PreviewList,
+    ) -> Result<(), Failure> {
         let mut token: Option<Arc<str>> = None;
         loop {
             let query = Query::Page(listed, token);
@@ -182,8 +186,8 @@ fn seen<'a>(config: &Config, policies: &'a Arc<Policies>, pages: &Pages<'a>, now
         let namespace = object.object.key.namespace.as_deref().unwrap_or_default();
         let count = seen.namespaces.entry(namespace).or_default();
         match object.kind {
-            Kind::Job => count.jobs += 1,
-            Kind::Pod => count.pods += 1,
+            FinishedKind::Job => count.jobs += 1,
+            FinishedKind::Pod => count.pods += 1,
         }
         if let Some(count) = policy.and_then(|policy| seen.policies.get_mut(&*policy.name)) {
             *count += 1;
@@ -237,7 +241,7 @@ fn fate(
                 _ => None,
             }
         }
-        Err(Reason::OwnTtl) if !config.only_policies => match judge_by_ttl(&object.object, until.wall) {
+        Err(LeftBecause::OwnTtl) if !config.only_policies => match judge_by_ttl(&object.object, until.wall) {
             JobJudgement::Expired { finish, expiry } => Some((None, finish, expiry)),
             _ => None,
         },

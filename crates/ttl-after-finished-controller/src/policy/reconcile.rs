@@ -10,7 +10,7 @@ use std::time::Duration;
 use controller_core::controller::{Action, Context, Now, Requeue};
 use jiff::Timestamp;
 
-use super::decide::{Reason, Verdict, applying, judge};
+use super::decide::{LeftBecause, Verdict, applying, judge};
 use super::view::Candidate;
 use crate::TtlAfterFinishedController;
 use crate::decide::{By, Deletion};
@@ -28,7 +28,7 @@ impl TtlAfterFinishedController {
         object: &Candidate,
     ) -> Action<Self> {
         match self.verdict(cx, key, object, cx.now) {
-            Ok(Verdict::Due { .. } | Verdict::Left(Reason::Finalizers(_))) => {}
+            Ok(Verdict::Due { .. } | Verdict::Left(LeftBecause::Finalizers(_))) => {}
             Ok(Verdict::Undated(_)) => {
                 let undated = Remark::Undated(key.clone(), object.object.uid.clone());
                 return done(cx, key, Some(undated), Requeue::Cancel);
@@ -63,7 +63,7 @@ impl TtlAfterFinishedController {
                 let after = Duration::try_from(due.duration_since(wall)).unwrap_or_default();
                 look_again(cx, key, wall, after)
             }
-            Ok(Verdict::Left(Reason::Finalizers(policy))) => {
+            Ok(Verdict::Left(LeftBecause::Finalizers(policy))) => {
                 let remark = self.finalizers(cx, object, policy);
                 done(cx, key, remark, Requeue::Cancel)
             }
@@ -78,7 +78,7 @@ impl TtlAfterFinishedController {
         key: &Key,
         object: &Candidate,
         now: Now,
-    ) -> Result<Verdict, Reason> {
+    ) -> Result<Verdict, LeftBecause> {
         let all = cx.state.policies.current(&self.policies);
         let namespace = namespace_of(cx.stores, &object.object.key);
         let index = applying(all, object, namespace.as_deref())?;

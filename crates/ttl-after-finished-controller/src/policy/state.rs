@@ -16,7 +16,7 @@ use jiff::Timestamp;
 
 use super::decide::{Memory, applying, is_new, is_new_namespace};
 use super::view::{Candidate, NamespaceView};
-use super::{Kind, Policies};
+use super::{FinishedKind, Policies};
 use crate::state::Key;
 use crate::view::Finish;
 
@@ -194,7 +194,7 @@ enum Began {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Group {
     policy: usize,
-    kind: Kind,
+    kind: FinishedKind,
     namespace: Option<Arc<str>>,
     owner: Option<Uid>,
 }

@@ -15,13 +15,13 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::{KEEP, Kind};
+use super::{FinishedKind, KEEP};
 use crate::view::{Conditions, Finish, JobView, Spec};
 
 /// A Job that has not been deleted, or a pod that has finished.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Candidate {
-    pub kind: Kind,
+    pub kind: FinishedKind,
     /// A pod has no ttl.
     pub object: JobView,
     /// It failed, rather than succeeded.
@@ -128,7 +128,7 @@ impl<'de> Deserialize<'de> for Annotations {
 }
 
 impl Metadata {
-    fn candidate(self, kind: Kind, object: JobView, failed: bool) -> Candidate {
+    fn candidate(self, kind: FinishedKind, object: JobView, failed: bool) -> Candidate {
         let Annotations { keep, mirror } = self.annotations.unwrap_or_default();
         let owner = OwnerWire::controller(self.owner_references.unwrap_or_default());
         let finalizers = self.finalizers.filter(|finalizers| !finalizers.is_empty());
@@ -168,7 +168,7 @@ impl Wire for JobCandidateWire {
         let (finish, failed) = self.status.finish();
         let deleting = self.metadata.deletion_timestamp.is_some();
         let object = JobView::of(job, self.spec.ttl_seconds_after_finished, finish, deleting);
-        Ok(self.metadata.candidate(Kind::Job, object, failed))
+        Ok(self.metadata.candidate(FinishedKind::Job, object, failed))
     }
 }
 
@@ -270,7 +270,7 @@ impl Wire for PodWire {
         let deleting = self.metadata.deletion_timestamp.is_some();
         let object = JobView::of(pod, None, finish, deleting);
         let failed = self.status.phase == "Failed";
-        Ok(self.metadata.candidate(Kind::Pod, object, failed))
+        Ok(self.metadata.candidate(FinishedKind::Pod, object, failed))
     }
 }
 

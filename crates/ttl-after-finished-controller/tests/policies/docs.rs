@@ -3,7 +3,7 @@
 use std::fs;
 
 use serde_json::Value;
-use ttl_after_finished_controller::policy::Kind;
+use ttl_after_finished_controller::policy::FinishedKind;
 
 use crate::support::policies;
 
@@ -17,5 +17,5 @@ fn the_three_usual_policies_of_the_page_are_right() {
     let policies = policies(values["config"]["policies"].clone());
     let names: Vec<_> = policies.list.iter().map(|policy| &*policy.name).collect();
     assert_eq!(names, ["ci", "evicted", "rest"]);
-    assert!(policies.name(Kind::Pod));
+    assert!(policies.name(FinishedKind::Pod));
 }

@@ -7,7 +7,7 @@ use controller_core::controller::Now;
 use controller_core::time::saturating_add;
 use proptest::prelude::*;
 use serde_json::json;
-use ttl_after_finished_controller::policy::Kind;
+use ttl_after_finished_controller::policy::FinishedKind;
 use ttl_after_finished_controller::policy::state::PolicyState;
 use ttl_after_finished_controller::policy::view::Candidate;
 use ttl_after_finished_controller::state::Key;
@@ -17,7 +17,7 @@ use crate::support::{at, named, namespace, policies};
 
 /// An object of this number: failed or not, by one of two owners or by none.
 fn object(number: u8, failed: bool, finish: u8, owner: u8) -> Candidate {
-    let mut object = named(Kind::Job, &format!("job-{number}"));
+    let mut object = named(FinishedKind::Job, &format!("job-{number}"));
     object.failed = failed;
     object.object.finish = Some(Finish::At(saturating_add(
         at("10:00:00"),

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use ttl_after_finished_controller::policy::decide::{Memory, Verdict, applying, judge};
 use ttl_after_finished_controller::policy::state::PolicyState;
 use ttl_after_finished_controller::policy::view::{Candidate, NamespaceView};
-use ttl_after_finished_controller::policy::{Kind, Policies};
+use ttl_after_finished_controller::policy::{FinishedKind, Policies};
 use ttl_after_finished_controller::state::Key;
 use ttl_after_finished_controller::view::Finish;
 
@@ -73,7 +73,7 @@ fn any_object() -> impl Strategy<Value = Candidate> {
     let ttl = prop::option::weighted(0.2, 0..100_i32);
     (finish, flags, any_labels(), ttl).prop_map(
         |(finish, (pod, failed, owned, keep, mirror), labels, ttl)| {
-            let mut object = named(if pod { Kind::Pod } else { Kind::Job }, "object");
+            let mut object = named(if pod { FinishedKind::Pod } else { FinishedKind::Job }, "object");
             object.object.finish =
                 finish.map(|after| Finish::At(saturating_add(at("06:00:00"), Duration::from_secs(after))));
             object.object.ttl_seconds = ttl.filter(|_| !pod);
@@ -112,7 +112,7 @@ proptest! {
         prop_assert!(selects(policy));
         prop_assert!(!all.list[..index].iter().any(selects), "an earlier one selects it");
         prop_assert!(!object.keep && !team.keep && !object.mirror);
-        prop_assert!(object.kind == Kind::Pod || object.object.ttl_seconds.is_none(), "its own ttl wins");
+        prop_assert!(object.kind == FinishedKind::Pod || object.object.ttl_seconds.is_none(), "its own ttl wins");
         prop_assert!(object.owner.is_none() || policy.include_owned);
     }
 

@@ -19,7 +19,7 @@ use ttl_after_finished_controller::decide::{By, Deletion};
 use ttl_after_finished_controller::policy::decide::{Verdict, applying, judge};
 use ttl_after_finished_controller::policy::state::PolicyState;
 use ttl_after_finished_controller::policy::view::{Candidate, NamespaceView};
-use ttl_after_finished_controller::policy::{Kind, Policies};
+use ttl_after_finished_controller::policy::{FinishedKind, Policies};
 use ttl_after_finished_controller::requests::{Answer, Query};
 use ttl_after_finished_controller::state::{Key, State};
 use ttl_after_finished_controller::view::Finish;
@@ -197,7 +197,7 @@ impl Model for Cluster {
         match *act {
             Act::Create(number, failed, ago) => {
                 self.uids += 1;
-                let mut job = named(Kind::Job, &format!("job-{number}"));
+                let mut job = named(FinishedKind::Job, &format!("job-{number}"));
                 job.object.uid = format!("uid-{}", self.uids).as_str().into();
                 job.object.finish = ago.and_then(finish);
                 job.failed = failed && ago.is_some();

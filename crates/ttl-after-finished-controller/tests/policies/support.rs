@@ -8,7 +8,7 @@ use controller_core::meta::{ObjectKey, Uid};
 use jiff::Timestamp;
 use serde_json::Value;
 use ttl_after_finished_controller::policy::view::{Candidate, NamespaceView};
-use ttl_after_finished_controller::policy::{Kind, Policies, PolicyList};
+use ttl_after_finished_controller::policy::{FinishedKind, Policies, PolicyList};
 use ttl_after_finished_controller::view::{Finish, JobView};
 
 pub(crate) const HOUR: Duration = Duration::from_hours(1);
@@ -30,11 +30,11 @@ pub(crate) fn problems(list: Value) -> Vec<String> {
 }
 
 /// An object without labels that succeeded at 10:00.
-pub(crate) fn object(kind: Kind) -> Candidate {
+pub(crate) fn object(kind: FinishedKind) -> Candidate {
     named(kind, "object")
 }
 
-pub(crate) fn named(kind: Kind, name: &str) -> Candidate {
+pub(crate) fn named(kind: FinishedKind, name: &str) -> Candidate {
     Candidate {
         kind,
         object: JobView {
@@ -55,11 +55,11 @@ pub(crate) fn named(kind: Kind, name: &str) -> Candidate {
 }
 
 pub(crate) fn job() -> Candidate {
-    object(Kind::Job)
+    object(FinishedKind::Job)
 }
 
 pub(crate) fn pod() -> Candidate {
-    object(Kind::Pod)
+    object(FinishedKind::Pod)
 }
 
 pub(crate) fn labelled(object: Candidate, key: &str, value: &str) -> Candidate {

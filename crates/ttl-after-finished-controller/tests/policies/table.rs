@@ -5,7 +5,7 @@ use std::time::Duration;
 use controller_core::controller::Now;
 use rstest::rstest;
 use serde_json::{Value, json};
-use ttl_after_finished_controller::policy::decide::{Memory, Reason, Verdict, applying, is_new, judge};
+use ttl_after_finished_controller::policy::decide::{LeftBecause, Memory, Verdict, applying, is_new, judge};
 use ttl_after_finished_controller::policy::view::{Candidate, NamespaceView};
 use ttl_after_finished_controller::view::{Finish, JobView};
 
@@ -68,25 +68,29 @@ fn finished(object: Candidate, finish: Option<Finish>) -> Candidate {
 #[case::by_the_label_of_its_namespace(job(), team_a(), Ok(2))]
 #[case::a_pod_by_the_label_of_its_namespace(pod(), team_a(), Ok(2))]
 #[case::by_the_last_one(labelled(job(), "app", "web"), namespace(&[("team", "b")]), Ok(3))]
-#[case::a_pod_that_no_policy_selects(pod(), namespace(&[]), Err(Reason::NoPolicy))]
+#[case::a_pod_that_no_policy_selects(pod(), namespace(&[]), Err(LeftBecause::NoPolicy))]
 #[case::a_policy_without_owned_ones_comes_first(
     owned(labelled(job(), "app", "ci")),
     team_a(),
-    Err(Reason::Owned(0))
+    Err(LeftBecause::Owned(0))
 )]
 #[case::a_policy_that_includes_owned_ones(owned(job()), team_a(), Ok(2))]
-#[case::its_own_ttl_wins(with_ttl(labelled(job(), "app", "ci")), team_a(), Err(Reason::OwnTtl))]
-#[case::it_is_being_deleted(deleting(labelled(job(), "app", "ci")), team_a(), Err(Reason::BeingDeleted))]
-#[case::it_is_annotated(Candidate { keep: true, ..labelled(job(), "app", "ci") }, team_a(), Err(Reason::Kept))]
-#[case::its_namespace_is_annotated(
-    labelled(job(), "app", "ci"), NamespaceView { keep: true, ..team_a() }, Err(Reason::NamespaceKept)
+#[case::its_own_ttl_wins(with_ttl(labelled(job(), "app", "ci")), team_a(), Err(LeftBecause::OwnTtl))]
+#[case::it_is_being_deleted(
+    deleting(labelled(job(), "app", "ci")),
+    team_a(),
+    Err(LeftBecause::BeingDeleted)
 )]
-#[case::a_pod_of_a_file(Candidate { mirror: true, ..owned(pod()) }, team_a(), Err(Reason::Mirror))]
+#[case::it_is_annotated(Candidate { keep: true, ..labelled(job(), "app", "ci") }, team_a(), Err(LeftBecause::Kept))]
+#[case::its_namespace_is_annotated(
+    labelled(job(), "app", "ci"), NamespaceView { keep: true, ..team_a() }, Err(LeftBecause::NamespaceKept)
+)]
+#[case::a_pod_of_a_file(Candidate { mirror: true, ..owned(pod()) }, team_a(), Err(LeftBecause::Mirror))]
 #[case::one_that_has_not_finished(finished(labelled(job(), "app", "ci"), None), namespace(&[]), Ok(0))]
 fn the_first_policy_that_selects_an_object_counts(
     #[case] object: Candidate,
     #[case] namespace: NamespaceView,
-    #[case] expected: Result<usize, Reason>,
+    #[case] expected: Result<usize, LeftBecause>,
 ) {
     assert_eq!(applying(&policies(list()), &object, Some(&namespace)), expected);
 }
@@ -95,7 +99,7 @@ fn the_first_policy_that_selects_an_object_counts(
 fn an_object_of_an_unknown_namespace_is_left() {
     assert_eq!(
         applying(&policies(list()), &job(), None),
-        Err(Reason::NamespaceUnknown)
+        Err(LeftBecause::NamespaceUnknown)
     );
 }
 
@@ -103,7 +107,7 @@ fn an_object_of_an_unknown_namespace_is_left() {
 fn without_policies_nothing_applies() {
     assert_eq!(
         applying(&policies(json!([])), &job(), Some(&team_a())),
-        Err(Reason::NoPolicy)
+        Err(LeftBecause::NoPolicy)
     );
 }
 
@@ -147,20 +151,20 @@ fn waits(time: &str) -> Verdict {
 #[case::the_grace_period_is_over(job(), Memory { since: HOUR * 5, ..MEMORY }, "20:00:00", HOUR * 6, due("11:00:00"))]
 #[case::both_are_to_come(job(), MEMORY, "10:30:00", Duration::ZERO, waits("11:00:00"))]
 #[case::the_last_that_failed(
-    failed(job()), Memory { is_last_failed: true, ..MEMORY }, "20:00:00", HOUR, Verdict::Left(Reason::LastFailed(0)))]
+    failed(job()), Memory { is_last_failed: true, ..MEMORY }, "20:00:00", HOUR, Verdict::Left(LeftBecause::LastFailed(0)))]
 #[case::a_finalizer_would_hold_it(
     Candidate { finalizers: Some("example.com/a".into()), ..job() }, MEMORY, "20:00:00", HOUR,
-    Verdict::Left(Reason::Finalizers(0)))]
+    Verdict::Left(LeftBecause::Finalizers(0)))]
 #[case::a_finalizer_matters_only_when_it_is_due(
     Candidate { finalizers: Some("example.com/a".into()), ..job() }, MEMORY, "10:30:00", HOUR, waits("11:00:00"))]
 #[case::the_brake_is_engaged(
-    job(), Memory { is_braked: true, ..MEMORY }, "20:00:00", HOUR, Verdict::Left(Reason::Braked(0)))]
+    job(), Memory { is_braked: true, ..MEMORY }, "20:00:00", HOUR, Verdict::Left(LeftBecause::Braked(0)))]
 #[case::it_has_not_finished(
     finished(job(), None),
     MEMORY,
     "20:00:00",
     HOUR,
-    Verdict::Left(Reason::NotFinished(0))
+    Verdict::Left(LeftBecause::NotFinished(0))
 )]
 #[case::nobody_knows_when_it_finished(
     finished(job(), Some(Finish::Undated)),
@@ -201,7 +205,7 @@ fn what_a_policy_gives_no_time_stays(#[case] ttl: Value) {
     let policies = policies(list);
     assert_eq!(
         judge(&policies, 0, &failed(job()), MEMORY, now),
-        Verdict::Left(Reason::Never(0))
+        Verdict::Left(LeftBecause::Never(0))
     );
     assert_eq!(judge(&policies, 0, &job(), MEMORY, now), due("11:00:00"));
 }

@@ -10,7 +10,7 @@ use controller_testing::seeded_bugs::answered_late;
 use embedded_apiserver::{Fault, RecordedRequest, RequestVerb};
 use ttl_after_finished_controller::config::Config;
 use ttl_after_finished_controller::explain::explain;
-use ttl_after_finished_controller::policy::Kind;
+use ttl_after_finished_controller::policy::FinishedKind;
 
 use crate::world::World;
 
@@ -111,7 +111,7 @@ async fn an_answer_that_is_long_in_coming_says_nothing_about_our_clock() {
     let sender = Sender::new(client, Caller::new(world.clock.clone()), Encoding::default());
     let job = ObjectKey::namespaced("default", "job");
     let explanation = driver::explain(sender, |pass, _| {
-        explain(&Config::default(), pass, Kind::Job, &job)
+        explain(&Config::default(), pass, FinishedKind::Job, &job)
     })
     .await;
     assert_eq!(

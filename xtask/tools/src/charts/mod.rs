@@ -338,15 +338,11 @@ fn files(charts: &[Chart]) -> Result<BTreeMap<PathBuf, String>> {
         );
         add(Path::new("values.yaml"), values.yaml()?);
         add(Path::new("values.schema.json"), pretty(&values.schema())?);
-        for file in [
-            "rules.yaml",
-            "rules-of-gates.yaml",
-            "rules-of-observer.yaml",
-            "rules-of-policies.yaml",
-        ] {
-            if source_if_any(chart.name, file)?.is_some() {
+        for of in ["", "-of-gates", "-of-observer", "-of-policies"] {
+            let file = format!("rules{of}.yaml");
+            if source_if_any(chart.name, &file)?.is_some() {
                 let link = link_to_source(&format!("{}/{file}", chart.name));
-                add(&Path::new("files").join(file), link);
+                add(&Path::new("files").join(&file), link);
             }
         }
         add(

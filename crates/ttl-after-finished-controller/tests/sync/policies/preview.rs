@@ -9,7 +9,7 @@ use embedded_apiserver::PODS;
 use serde_json::{Value, json};
 use ttl_after_finished_controller::config::Config;
 use ttl_after_finished_controller::explain::explain;
-use ttl_after_finished_controller::policy::Kind;
+use ttl_after_finished_controller::policy::FinishedKind;
 use ttl_after_finished_controller::policy::preview::REPORT;
 
 use crate::world::World;
@@ -87,7 +87,7 @@ async fn a_preview_names_what_would_go_within_the_hour_and_deletes_nothing() {
     assert_eq!(world.all_writes(), Vec::<String>::new());
 }
 
-async fn explained(world: &World, config: &Config, kind: Kind, name: &str) -> String {
+async fn explained(world: &World, config: &Config, kind: FinishedKind, name: &str) -> String {
     let key = ObjectKey::namespaced("default", name);
     let explained = driver::explain(sender(world), |pass, _| explain(config, pass, kind, &key)).await;
     explained.unwrap()
@@ -99,7 +99,7 @@ async fn explain_names_the_policy_the_deadline_and_what_overrides_it() {
     let config = config(&policies());
     world.succeeded("job", -10);
     assert_eq!(
-        explained(&world, &config, Kind::Job, "job").await,
+        explained(&world, &config, FinishedKind::Job, "job").await,
         "Job default/job: ttlSecondsAfterFinished not set\n\
          policy ci (number 0) is the first that selects it\n\
          finished at 2025-12-31T23:59:50Z, due at 2026-01-01T00:59:50Z: would delete it in 59m 50s, but not before \
@@ -107,7 +107,7 @@ async fn explain_names_the_policy_the_deadline_and_what_overrides_it() {
     );
     world.pod("pod", "Failed", -4_000);
     assert_eq!(
-        explained(&world, &config, Kind::Pod, "pod").await,
+        explained(&world, &config, FinishedKind::Pod, "pod").await,
         "Pod default/pod\n\
          policy ci (number 0) is the first that selects it\n\
          the last 1 that failed in its namespace stay longer\n\
@@ -118,13 +118,13 @@ async fn explain_names_the_policy_the_deadline_and_what_overrides_it() {
         pod["metadata"]["finalizers"] = json!(["example.com/a"]);
     });
     assert!(
-        explained(&world, &config, Kind::Pod, "pod")
+        explained(&world, &config, FinishedKind::Pod, "pod")
             .await
             .ends_with("would leave it: its finalizers would hold it\n")
     );
     world.finished_job("with-ttl", 60, 0);
     assert_eq!(
-        explained(&world, &config, Kind::Job, "with-ttl").await,
+        explained(&world, &config, FinishedKind::Job, "with-ttl").await,
         "Job default/with-ttl: ttlSecondsAfterFinished 60 s\n\
          finished at 2026-01-01T00:00:00Z, expires at 2026-01-01T00:01:00Z: would delete it in 1m\n"
     );
@@ -133,13 +133,13 @@ async fn explain_names_the_policy_the_deadline_and_what_overrides_it() {
         ..config.clone()
     };
     assert_eq!(
-        explained(&world, &only, Kind::Job, "with-ttl").await,
+        explained(&world, &only, FinishedKind::Job, "with-ttl").await,
         "Job default/with-ttl: ttlSecondsAfterFinished 60 s\n\
          would leave it: a Job with a ttl is left to the cluster's own loop (onlyPolicies)\n"
     );
     world.annotate_namespace(&json!({ "ttl-after-finished-controller/keep": "true" }));
     assert_eq!(
-        explained(&world, &config, Kind::Job, "job").await,
+        explained(&world, &config, FinishedKind::Job, "job").await,
         "Job default/job: ttlSecondsAfterFinished not set\n\
          would leave it: its namespace is annotated ttl-after-finished-controller/keep: \"true\"\n"
     );
