@@ -89,7 +89,7 @@ async fn live_more_than_the_limit_waits_whatever_happens_until_a_person_lets_it_
         .annotate(&later(SignedDuration::from_hours(1)).to_string())
         .await;
     cluster.until_evicted(115, SOON).await;
-    assert_eq!(standby.total(DELETIONS).await, 65);
+    standby.until_metric(DELETIONS, "", 65).await;
     assert_eq!(standby.stop().await, Some(0));
     assert_eq!(cluster.refused(), []);
     assert_eq!(cluster.beyond(), []);
