@@ -1,8 +1,15 @@
 //! This controller's flags, environment variables and configuration keys.
 
-use controller_core::config::{CommonConfig, ControllerConfig};
+use std::collections::BTreeSet;
+
+use controller_core::config::{CommonConfig, ControllerConfig, FieldError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::decide::{GroupKind, OwnerRules};
+
+/// The settings that count for `explain` and `blockers`, too.
+pub(crate) const OWNERS: &[&str] = &["ownerChain", "scaleLessOwners"];
 
 /// Settings of the disruption-controller.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -17,6 +24,12 @@ pub struct Config {
     /// Write nothing, take no Lease and send no events: only count what blocks drains, beside the cluster's own
     /// disruption controller.
     pub observe: bool,
+    /// Where the controller of a pod has no scale, take that of the first owner above it that has one, in at most 5 steps.
+    /// Takes the permission to get each kind on the way.
+    pub owner_chain: bool,
+    /// Kinds without a scale, as Kind.group, separated by commas: their pods that exist are expected.
+    #[schemars(extend("format" = "Kind.group,…"))]
+    pub scale_less_owners: Option<String>,
 }
 
 impl Default for Config {
@@ -25,6 +38,8 @@ impl Default for Config {
             common: CommonConfig::default(),
             concurrent_syncs: 16,
             observe: false,
+            owner_chain: false,
+            scale_less_owners: None,
         }
     }
 }
@@ -40,5 +55,30 @@ impl ControllerConfig for Config {
 
     fn is_dry_run(&self) -> bool {
         self.common.dry_run || self.observe
+    }
+
+    fn validate(&self) -> Vec<FieldError> {
+        self.scale_less().err().into_iter().collect()
+    }
+}
+
+impl Config {
+    /// What counts for pods whose controller has no scale. The settings are valid.
+    pub fn owner_rules(&self) -> OwnerRules {
+        OwnerRules {
+            chain: self.owner_chain,
+            scale_less: self.scale_less().unwrap_or_default(),
+        }
+    }
+
+    fn scale_less(&self) -> Result<BTreeSet<GroupKind>, FieldError> {
+        let kinds = self.scale_less_owners.iter().flat_map(|kinds| kinds.split(','));
+        let kinds = kinds.map(str::trim).filter(|kind| !kind.is_empty());
+        let parsed = kinds.map(|kind| {
+            kind.parse().map_err(|problem| {
+                FieldError::new("scaleLessOwners", format!("invalid value {kind:?}: {problem}"))
+            })
+        });
+        parsed.collect()
     }
 }

@@ -30,8 +30,8 @@ use k8s_openapi::api::core::v1::{Node, Pod, ReplicationController};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use prometheus::Registry;
 
-use crate::config::Config;
-use crate::decide::Builtin;
+use crate::config::{Config, OWNERS};
+use crate::decide::{Builtin, OwnerRules};
 use crate::metrics::DisruptionMetrics;
 use crate::view::{NodeView, NodeWire, PdbView, PdbWire, PodView, PodWire, WorkloadView, WorkloadWire};
 
@@ -43,6 +43,7 @@ pub const NAME: &str = "disruption-controller";
 pub struct DisruptionController {
     concurrent_syncs: usize,
     observes: bool,
+    owners: OwnerRules,
     numbers: DisruptionMetrics,
 }
 
@@ -68,6 +69,7 @@ impl DisruptionController {
         Ok(Self {
             concurrent_syncs: config.concurrent_syncs as usize,
             observes: config.observe,
+            owners: config.owner_rules(),
             numbers: DisruptionMetrics::register(registry)?,
         })
     }
@@ -82,14 +84,14 @@ impl App for DisruptionController {
         about: "Print how many disruptions a budget allows, where each number comes from, and which pods do not count",
         object: "NAMESPACE/PDB",
         help: "The PodDisruptionBudget",
-        settings: &[],
+        settings: OWNERS,
         by: Explainer::OneOr(
-            |_, pass, now, pdb| explain::explain(pass, pdb, now.wall),
+            |config, pass, now, pdb| explain::explain(pass, pdb, &config.owner_rules(), now.wall),
             ExplainOther {
                 flag: "pod",
                 object: "NAMESPACE/POD",
                 help: "Explain instead whether this pod can be evicted, and its budgets",
-                by: |_, pass, now, pod| explain::explain_pod(pass, pod, now.wall),
+                by: |config, pass, now, pod| explain::explain_pod(pass, pod, &config.owner_rules(), now.wall),
             },
         ),
     });

@@ -24,13 +24,13 @@ use controller_core::time::saturating_add;
 use prometheus::Registry;
 
 use crate::decide::{
-    self, Demand, DisruptedPod, LiveRead, Numbers, SyncFailure, confirmed, decide, demand, overdue, stale,
+    self, DisruptedPod, LiveRead, Numbers, OwnerRules, SyncFailure, confirmed, decide, demand, overdue, stale,
 };
 use crate::events::{Event, LastSync};
 use crate::requests::{Answer, Query, Reset, StatusWrite, Write, serves_for};
 use crate::route::{self, COALESCE};
 use crate::scales::{Sources, never, unreadable};
-use crate::state::{self, Basis, Budget, Key, State};
+use crate::state::{self, Basis, Budget, ExpectedBy, Key, State};
 use crate::view::PodView;
 use crate::{DisruptionController, NAME, Stores, metrics, results};
 
@@ -100,7 +100,7 @@ impl Controller for DisruptionController {
 
     fn reconcile(&self, cx: &Context<'_, Self>, key: &Key) -> Action<Self> {
         match key {
-            Key::Budget(pdb) => reconcile_budget(cx, pdb),
+            Key::Budget(pdb) => reconcile_budget(cx, pdb, &self.owners),
             // Not computed here, because a budget must be in one pass at a time.
             Key::Recheck(pdb) => Action::Done(vec![(Key::Budget(pdb.clone()), Requeue::Now)]),
             Key::StalePod(pod) => reconcile_pod(cx, pod),
@@ -175,7 +175,11 @@ impl Controller for DisruptionController {
     }
 }
 
-fn reconcile_budget(cx: &Context<'_, DisruptionController>, key: &ObjectKey) -> Action<DisruptionController> {
+fn reconcile_budget(
+    cx: &Context<'_, DisruptionController>,
+    key: &ObjectKey,
+    rules: &OwnerRules,
+) -> Action<DisruptionController> {
     let state = cx.state;
     let (Some(budget), Some(mut situation)) = (state.budget(key), state.snapshot(key)) else {
         return Action::Done(vec![]);
@@ -184,6 +188,7 @@ fn reconcile_budget(cx: &Context<'_, DisruptionController>, key: &ObjectKey) -> 
         return Action::Read(queries);
     }
     let sources = Sources {
+        rules,
         held: &|kind, key| cx.stores.workloads.get(&kind)?.get(key),
         kinds: &state.kinds,
         answer: &|query| answer(cx, query),
@@ -194,8 +199,8 @@ fn reconcile_budget(cx: &Context<'_, DisruptionController>, key: &ObjectKey) -> 
     };
     let smallest_pod = |owners: &[&OwnerRef]| state.smallest_pod(key, owners);
     let decision = decide(&situation, &scales, smallest_pod, cx.now.wall);
-    let by_scale = demand(&situation.pdb).is_ok_and(Demand::needs_scales);
-    let basis = Basis::of(&decision, by_scale);
+    let by = ExpectedBy::of(demand(&situation.pdb).ok(), &scales);
+    let basis = Basis::of(&decision, by);
     if budget.basis != Some(basis) {
         return Action::Remember(StateChange::Basis(key.clone(), basis));
     }
@@ -207,10 +212,14 @@ fn reconcile_budget(cx: &Context<'_, DisruptionController>, key: &ObjectKey) -> 
     let planned = matches!(cx.pass.outcomes().last(), Some((_, Outcome::Planned)));
     let seen = LastSync {
         no_pods: situation.counts.matched == 0,
-        unmanaged: if by_scale { situation.counts.unmanaged } else { 0 },
+        unmanaged: if by == ExpectedBy::Selected {
+            0
+        } else {
+            situation.counts.unmanaged
+        },
         failure: failure.map(|failure| failure.cause.clone()),
         never: blocks
-            .then(|| never(&situation, scales, sources.held, |uid| state.live_of(key, uid)))
+            .then(|| never(&situation, scales, &sources, |uid| state.live_of(key, uid)))
             .flatten(),
         planned: planned && decision.plan.is_some(),
     };

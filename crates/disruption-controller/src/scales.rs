@@ -2,6 +2,7 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
+//! | DIS-19 | `Sources::above` | `tests/sync/scales/owners.rs::the_scale_above_counts_and_is_named`, `tests/sync/scales/owners.rs::what_may_not_be_read_allows_nothing_and_is_named` |
 //! | DIS-5 | `Sources::reading` | `tests/sync/scales/kinds.rs::a_scale_that_is_taken_away_is_missed`, `tests/sync/failures.rs::a_reference_to_nothing_that_can_be_asked_for_is_not_asked_for` |
 
 use std::cell::Cell;
@@ -16,8 +17,8 @@ use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 
 use crate::decide::outlook::may_leave;
 use crate::decide::{
-    Builtin, Cause, Demand, Live, MOST_READS, Outlook, Reading, Scale, Scales, Situation, SyncFailure,
-    demand, outlook, scale_of,
+    Above, Builtin, Cause, Demand, Live, MOST_READS, Outlook, OwnerRules, Reading, Scale, Scales, Situation,
+    SyncFailure, demand, outlook, scale_of, scale_under,
 };
 use crate::discovery::{self, Kind};
 use crate::requests::{Answer, Query, Target};
@@ -31,6 +32,8 @@ pub type Held<'a> = &'a dyn Fn(Builtin, &ObjectKey) -> Option<Arc<WorkloadView>>
 
 /// What is known of workloads and scales.
 pub struct Sources<'a> {
+    /// What counts for pods whose controller has no scale.
+    pub rules: &'a OwnerRules,
     /// Finds a workload in the informers' caches.
     pub held: Held<'a>,
     /// By `apiVersion`: kinds that had a scale at the last discovery.
@@ -66,11 +69,11 @@ impl Sources<'_> {
         let reads = Cell::new(0);
         let count = |_: &OwnerRef| {
             reads.update(|count| count + 1);
-            Ok::<_, Query>(Reading::NotFound)
+            Ok::<_, Infallible>(Reading::NotFound)
         };
         if counts.controllers.len() > MOST_READS {
             let controllers = counts.controllers.keys();
-            controllers.for_each(|controller| drop(scale_of(controller, held, count)));
+            controllers.for_each(|controller| drop(known(controller, self.rules, held, count)));
         }
         let read = |owner: &OwnerRef| {
             if reads.get() > MOST_READS {
@@ -79,7 +82,9 @@ impl Sources<'_> {
             self.reading(&namespace, owner)
         };
         for controller in counts.controllers.keys() {
-            let scale = match scale_of(controller, held, read) {
+            let scale = |owner: &OwnerRef| scale_of(owner, held, read);
+            let above = |owner: &OwnerRef| self.above(&namespace, owner);
+            let scale = match scale_under(controller, self.rules, scale, above) {
                 Ok(scale) => scale,
                 Err(query) => {
                     unread.insert(query);
@@ -116,7 +121,7 @@ impl Sources<'_> {
         let known = known.and_then(|kinds| find(kinds, owner));
         let kind = match known.filter(|kind| kind.scales) {
             Some(kind) => Ok(kind),
-            None => self.kind(owner, Duration::ZERO)?,
+            None => self.scaled_kind(owner, Duration::ZERO)?,
         };
         let kind = match kind {
             Ok(kind) => kind,
@@ -127,7 +132,7 @@ impl Sources<'_> {
         if reading != Reading::NotFound {
             return Ok(reading);
         }
-        match self.kind(owner, reply.asked.uptime)? {
+        match self.scaled_kind(owner, reply.asked.uptime)? {
             Ok(now) if now != kind => {
                 let reply = self.ask(Query::Scale(Target::new(namespace, owner, &now)))?;
                 Ok(read_of(reply))
@@ -137,7 +142,35 @@ impl Sources<'_> {
         }
     }
 
+    /// What controls `owner`, whose kind has no scale.
+    fn above(&self, namespace: &Arc<str>, owner: &OwnerRef) -> Result<Above, Query> {
+        let kind = match self.kind(owner, Duration::ZERO)? {
+            Ok(kind) => kind,
+            Err(failure) => return Ok(Above::Failed(failure)),
+        };
+        let reply = self.ask(Query::Owner(Target::new(namespace, owner, &kind)))?;
+        Ok(match &reply.value {
+            Ok(Answer::Owner(uid, controller)) if *uid == owner.uid => {
+                { controller.clone() }.map_or(Above::Nothing, Above::Controller)
+            }
+            Err(failed) if failed.code() != Some(404) => Above::Failed(unreadable(failed)),
+            Ok(_) | Err(_) => Above::NotFound,
+        })
+    }
+
     /// The kind of `owner`, which has a scale, by a discovery from `since` or later; or why it has none.
+    fn scaled_kind(&self, owner: &OwnerRef, since: Duration) -> Result<Result<Kind, SyncFailure>, Query> {
+        let kind = self.kind(owner, since)?;
+        Ok(kind.and_then(|kind| {
+            if kind.scales {
+                return Ok(kind);
+            }
+            let resource = discovery::resource(&owner.api_version, &kind.plural);
+            Err(SyncFailure::permanent(Cause::NoScale(resource)))
+        }))
+    }
+
+    /// The kind of `owner`, by a discovery from `since` or later; or why it is not known.
     fn kind(&self, owner: &OwnerRef, since: Duration) -> Result<Result<Kind, SyncFailure>, Query> {
         let query = Query::Kinds(Arc::clone(&owner.api_version));
         let reply = (self.answer)(&query).filter(|reply| reply.asked.uptime >= since);
@@ -150,14 +183,7 @@ impl Sources<'_> {
             // No such group or version.
             Ok(_) | Err(_) => None,
         };
-        Ok(match kind {
-            None => Err(unknown_kind(owner)),
-            Some(kind) if kind.scales => Ok(kind),
-            Some(kind) => {
-                let resource = discovery::resource(&owner.api_version, &kind.plural);
-                Err(SyncFailure::permanent(Cause::NoScale(resource)))
-            }
-        })
+        Ok(kind.ok_or_else(|| unknown_kind(owner)))
     }
 
     fn ask(&self, query: Query) -> Result<&Reply<Answer>, Query> {
@@ -165,11 +191,11 @@ impl Sources<'_> {
     }
 }
 
-/// `scales`, or for a budget whose numbers need none those that `held` has. False if a controller is left whose scale
-/// only the API server knows.
-pub fn known_scales(situation: &Situation, scales: Scales, held: Held<'_>) -> (Scales, bool) {
+/// `scales`, or for a budget whose numbers need none those that the informers have. False if a controller is left whose
+/// scale only the API server knows.
+pub fn known_scales(situation: &Situation, scales: Scales, sources: &Sources<'_>) -> (Scales, bool) {
     let scales = if scales.is_empty() {
-        held_scales(situation, held)
+        held_scales(situation, sources)
     } else {
         scales
     };
@@ -185,10 +211,10 @@ pub fn known_scales(situation: &Situation, scales: Scales, held: Held<'_>) -> (S
 pub fn never(
     situation: &Situation,
     scales: Scales,
-    held: Held<'_>,
+    sources: &Sources<'_>,
     live_of: impl Fn(&Uid) -> i64,
 ) -> Option<&'static str> {
-    let (scales, true) = known_scales(situation, scales, held) else {
+    let (scales, true) = known_scales(situation, scales, sources) else {
         return None;
     };
     let counts = &situation.counts;
@@ -203,17 +229,29 @@ pub fn never(
     }
 }
 
-/// The scales of the controllers that `held` has; the others count as gone.
-fn held_scales(Situation { pdb, counts, .. }: &Situation, held: Held<'_>) -> Scales {
+/// The scales of the controllers that the informers have; the others count as gone.
+fn held_scales(Situation { pdb, counts, .. }: &Situation, sources: &Sources<'_>) -> Scales {
     let held = |kind: Builtin, name: &str| {
         let (namespace, name) = (pdb.key.namespace.clone(), name.into());
-        held(kind, &ObjectKey { namespace, name })
+        (sources.held)(kind, &ObjectKey { namespace, name })
     };
     let scale = |controller: &Arc<OwnerRef>| {
-        let scale = scale_of(controller, held, |_| Ok::<_, Infallible>(Reading::NotFound));
-        (Arc::clone(controller), scale.unwrap_or(Scale::Gone))
+        let scale = known(controller, sources.rules, held, |_| Ok(Reading::NotFound));
+        (Arc::clone(controller), scale)
     };
     counts.controllers.keys().map(scale).collect()
+}
+
+/// The scale of `controller`, if no owner above it is read.
+fn known(
+    controller: &Arc<OwnerRef>,
+    rules: &OwnerRules,
+    held: impl Fn(Builtin, &str) -> Option<Arc<WorkloadView>> + Copy,
+    read: impl Fn(&OwnerRef) -> Result<Reading, Infallible> + Copy,
+) -> Scale {
+    let scale = |owner: &OwnerRef| scale_of(owner, held, read);
+    let Ok(scale) = scale_under(controller, rules, scale, |_| Ok(Above::NotFound));
+    scale
 }
 
 fn find(kinds: &[Kind], owner: &OwnerRef) -> Option<Kind> {

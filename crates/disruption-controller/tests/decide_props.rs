@@ -10,11 +10,11 @@ use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use controller_testing::sim::decoded;
 use disruption_controller::config::Config;
 use disruption_controller::decide::{
-    Builtin, Cause, Decision, Demand, MOST_READS, Owned, Scale, Scales, decide, demand, scale_of,
+    Builtin, Cause, Decision, Demand, MOST_READS, Owned, OwnerRules, Scale, Scales, decide, demand, scale_of,
 };
 use disruption_controller::reconcile::StateChange;
 use disruption_controller::scales::Sources;
-use disruption_controller::state::{Basis, Key, State};
+use disruption_controller::state::{Basis, ExpectedBy, Key, State};
 use disruption_controller::view::{PdbView, PdbWire, PodView, PodWire, WorkloadView};
 use disruption_controller::{DisruptionController, Stores};
 use jiff::{SignedDuration, Timestamp};
@@ -326,8 +326,8 @@ impl World {
 
     fn compute(&mut self, name: usize) {
         let Some(decision) = self.decide(name) else { return };
-        let by_scale = demand(&self.pdbs[&name].view).is_ok_and(Demand::needs_scales);
-        self.note(&StateChange::Basis(pdb_key(name), Basis::of(&decision, by_scale)));
+        let by = ExpectedBy::of(demand(&self.pdbs[&name].view).ok(), &Scales::default());
+        self.note(&StateChange::Basis(pdb_key(name), Basis::of(&decision, by)));
         let Some(write) = &decision.plan else {
             return;
         };
@@ -551,7 +551,7 @@ proptest! {
         });
         let sets = (0..held).map(|number| owner("ReplicaSet", number));
         let widgets = (held..held + unread).map(|number| owner("Widget", number));
-        let owned = Owned { pods: 1, terminating: 0, live: 1 };
+        let owned = Owned { pods: 1, live: 1, ..Owned::default() };
         situation.counts.controllers = sets.chain(widgets).map(|owner| (owner, owned)).collect();
         let set = |_: Builtin, key: &ObjectKey| Some(Arc::new(WorkloadView {
             key: key.clone(),
@@ -559,7 +559,7 @@ proptest! {
             replicas: 1,
             controller: None,
         }));
-        let sources = Sources { held: &set, kinds: &BTreeMap::new(), answer: &|_| None };
+        let sources = Sources { rules: &OwnerRules::default(), held: &set, kinds: &BTreeMap::new(), answer: &|_| None };
         match sources.scales(&situation) {
             Err(queries) => prop_assert!(unread <= MOST_READS && !queries.is_empty()),
             Ok(scales) => {

@@ -33,6 +33,8 @@
 //! | `TestTerminalPodEviction`, `TestEvictionVersions`, `TestEvictionWithFinalizers`, `TestEvictionWithUnhealthyPodEvictionPolicy`, `TestEvictionWithPrecondition` | none: they are about the Eviction API; `sync/disrupted.rs::an_eviction_is_counted_from_its_approval_to_the_end_of_its_pod` is our side of it |
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
+#[path = "decide_table/owner_chains.rs"]
+mod owner_chains;
 mod support;
 
 use std::sync::Arc;
@@ -401,6 +403,7 @@ fn what_the_informers_do_not_have_is_read(
             format!("{uid} wants {replicas}")
         }
         Scale::Gone => "gone".to_owned(),
+        Scale::Pods(_) => "its pods".to_owned(),
         Scale::Unknown(failure) if failure.transient => format!("for now: {failure}"),
         Scale::Unknown(failure) => format!("for long: {failure}"),
     };
@@ -742,7 +745,7 @@ fn an_entry_is_about_the_pod_that_was_there_when_it_was_made(
 #[case::without_a_reason("", |_: &mut PodView| {}, Some(120))]
 #[case::by_the_kubelet("TerminationByKubelet", |_: &mut PodView| {}, None)]
 #[case::on_its_way("EvictionByEvictionAPI", |pod: &mut PodView| pod.deleting = true, None)]
-#[case::over("EvictionByEvictionAPI", |pod: &mut PodView| pod.phase = Phase::Over, None)]
+#[case::over("EvictionByEvictionAPI", |pod: &mut PodView| pod.phase = Phase::Failed, None)]
 #[case::not_wanted_to_go("", |pod: &mut PodView| pod.target = None, None)]
 fn a_disruption_that_does_not_come_is_stale_after_two_minutes(
     #[case] reason: &str,

@@ -362,6 +362,7 @@ impl Cluster {
                 let scale = scale.map(|(number, replicas)| Answer::Scale(uid_of(number), replicas));
                 scale.ok_or_else(sim::gone)
             }
+            Query::Owner(_) => unreachable!("every kind has a scale"),
             Query::Pod(key) => {
                 let pod = self.pods.objects().get(key);
                 let items = pod.map(sim::observed).into_iter().collect();
@@ -473,7 +474,7 @@ impl Model for Cluster {
             Act::Relabel(number, app) => self.edit_pod(number, |pod| pod.labels = labels(app)),
             Act::Fail(number) => self.edit_pod(number, |pod| {
                 pod.ready = false;
-                pod.phase = Phase::Over;
+                pod.phase = Phase::Failed;
             }),
             Act::Terminate(number) => self.edit_pod(number, |pod| pod.deleting = true),
             Act::End(number) => self.pods.delete(&pod(number)),

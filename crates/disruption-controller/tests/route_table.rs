@@ -67,7 +67,7 @@ fn owner() -> OwnerRef {
 #[case::another_controller(|pod: &mut PodView| pod.controller = Some(Arc::new(owner())), true)]
 #[case::readiness(|pod: &mut PodView| pod.ready = false, true)]
 #[case::a_deletion(|pod: &mut PodView| pod.deleting = true, true)]
-#[case::an_end(|pod: &mut PodView| pod.phase = Phase::Over, true)]
+#[case::an_end(|pod: &mut PodView| pod.phase = Phase::Failed, true)]
 #[case::another_node(|pod: &mut PodView| pod.node = None, false)]
 #[case::a_phase(|pod: &mut PodView| pod.phase = Phase::Pending, false)]
 #[case::a_disruption(|pod: &mut PodView| {

@@ -63,7 +63,7 @@ const BOOKS: [Book; 2 + xtask::CONTROLLERS.len()] = [
         elsewhere: &[1, 2, 5, 16, 17],
         ..Book::new("controller-runtime", "CORE", 18)
     },
-    Book::new("disruption-controller", "DIS", 18),
+    Book::new("disruption-controller", "DIS", 20),
     Book::new("resourceclaim-controller", "RC", 17),
     Book::new("taint-eviction-controller", "TE", 20),
     Book::new("ttl-after-finished-controller", "TAF", 19),

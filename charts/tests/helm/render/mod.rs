@@ -63,6 +63,13 @@ fn the_charts_render_as_the_goldens_have_it() {
         "disruption-controller/observer.golden.yaml",
         &["--set=config.observe=true"],
     );
+    // Permissions to read owners without a scale.
+    let rules = r#"rbac.extraRules=[{"apiGroups":["example.com"],"resources":["gadgets"],"verbs":["get"]}]"#;
+    golden(
+        "disruption-controller",
+        "disruption-controller/owners.golden.yaml",
+        &["--set=config.ownerChain=true", "--set-json", rules],
+    );
     // Permissions for clean-up policies, next to the cluster's own loop.
     let policies = r#"config.policies=[{"name":"ci","kinds":["Job","Pod"],"ttlAfterSucceeded":"1h"}]"#;
     golden(

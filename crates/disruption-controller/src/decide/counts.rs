@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use controller_core::meta::OwnerRef;
 
-use crate::view::PodView;
+use crate::view::{Phase, PodView};
 
 /// The counts of the pods that a budget's selector matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -29,6 +29,16 @@ pub struct Owned {
     pub terminating: i64,
     /// Pods that are neither deleted nor over.
     pub live: i64,
+    /// Pods that have succeeded.
+    pub succeeded: i64,
+}
+
+impl Owned {
+    /// The pods that count where no scale says how many there should be. A pod that has succeeded needs no other in its
+    /// place; one that failed, or is being deleted, does.
+    pub const fn existing(self) -> i64 {
+        self.pods - self.succeeded
+    }
 }
 
 impl Counts {
@@ -50,6 +60,7 @@ impl Counts {
         owned.pods += by;
         owned.terminating += by * i64::from(pod.deleting);
         owned.live += live;
+        owned.succeeded += by * i64::from(pod.phase == Phase::Succeeded);
         let went = owned.pods == 0;
         if went {
             self.controllers.remove(controller);

@@ -3,6 +3,8 @@
 //! | rule | function | test |
 //! |---|---|---|
 //! | DIS-2 | `expected_pods` | `tests/decide_table.rs::expected_pods_are_counted_or_the_sum_of_the_scales` |
+//! | DIS-19 | `expected_pods` | `tests/decide_table/owner_chains.rs::pods_that_exist_are_never_fewer_than_expected` |
+//! | DIS-20 | `expected_pods` | `tests/decide_table/owner_chains.rs::pods_that_exist_are_never_fewer_than_expected` |
 //! | DIS-11 | `expected_pods` | `tests/decide_table.rs::a_controller_that_is_gone_counts_nothing_while_all_its_pods_terminate` |
 
 use std::collections::BTreeMap;
@@ -27,16 +29,20 @@ pub fn expected_pods(
         Demand::Available(_) => return Ok(counts.matched),
         _ => {}
     }
-    let mut by_uid = BTreeMap::new();
+    let (mut by_uid, mut counted) = (BTreeMap::new(), 0);
     let (mut orphans, mut orphaned) = (Vec::new(), 0);
     let (mut failures, mut unasked) = (Vec::new(), Vec::new());
     for (controller, owned) in &counts.controllers {
         match scales.get(controller) {
             // Replicas below zero must not hide what another controller wants.
-            Some(Scale::Of { uid, replicas, .. }) => {
-                let counted = by_uid.entry(uid).or_insert(0);
-                *counted = (*replicas).max(*counted);
+            Some(scale @ Scale::Of { uid, replicas, .. }) => {
+                let (wanted, existing) = by_uid.entry(uid).or_insert((0, 0));
+                *wanted = (*replicas).max(*wanted);
+                if scale.counts_pods() {
+                    *existing += owned.existing();
+                }
             }
+            Some(Scale::Pods(_)) => counted += owned.existing(),
             Some(Scale::Gone) if owned.pods == owned.terminating => {}
             Some(Scale::Gone) => {
                 orphans.push(&**controller);
@@ -54,8 +60,10 @@ pub fn expected_pods(
     if failures.is_empty() {
         failures = unasked;
     }
-    match SyncFailure::first(failures) {
-        Some(failure) => Err(failure),
-        None => Ok(by_uid.values().copied().fold(0, i64::saturating_add)),
+    if let Some(failure) = SyncFailure::first(failures) {
+        return Err(failure);
     }
+    let wanted = by_uid.into_values();
+    let wanted = wanted.map(|(wanted, existing)| wanted.max(existing));
+    Ok(wanted.fold(counted, i64::saturating_add))
 }

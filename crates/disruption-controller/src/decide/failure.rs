@@ -33,6 +33,9 @@ pub enum Cause {
     /// The controller's kind, `resource.group`, has no `/scale`.
     #[error("{0} does not implement the scale subresource")]
     NoScale(String),
+    /// No owner above one of this kind, `resource.group`, has a `/scale`; and why the search ended.
+    #[error("no scale above {0}: {1}")]
+    NoScaleAbove(String, String),
     /// The API server does not serve the controller's `kind` in this `apiVersion`.
     #[error("no matches for kind {0:?} in version {1:?}")]
     UnknownKind(Arc<str>, Arc<str>),

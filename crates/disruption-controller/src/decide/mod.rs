@@ -7,6 +7,7 @@
 //! | DIS-9 | `decide`, `SyncFailure` | `tests/decide_table.rs::what_cannot_be_computed_allows_nothing_and_says_why` |
 //!
 //! The other rules are in the modules: [`mod@demand`] (DIS-2, DIS-3), [`expected`] (DIS-2, DIS-11), [`scale`] (DIS-5),
+//! [`owners`] (DIS-19, DIS-20),
 //! [`mod@disrupted`] (DIS-4, DIS-6), [`mod@stale`] (DIS-15), [`mod@eviction`] and [`mod@outlook`] (DIS-17).
 
 pub mod counts;
@@ -16,6 +17,7 @@ pub mod eviction;
 pub mod expected;
 pub mod failure;
 pub mod outlook;
+pub mod owners;
 pub mod scale;
 pub mod stale;
 
@@ -33,7 +35,8 @@ pub use self::eviction::{Refusal, Verdict, evicts};
 pub use self::expected::expected_pods;
 pub use self::failure::{Cause, MOST_READS, SyncFailure};
 pub use self::outlook::{Best, Live, LiveOf, Never, Outlook, outlook};
-pub use self::scale::{Builtin, Reading, Scale, Scales, scale_of};
+pub use self::owners::{Above, GroupKind, OwnerRules, scale_under};
+pub use self::scale::{Builtin, Reading, Scale, Scales, scale_of, ways};
 pub use self::stale::stale;
 use crate::view::{Condition, PdbView};
 
@@ -125,6 +128,11 @@ pub fn decide(
         Err(failure) => return fail_safe(pdb, failure, current, disrupted.look_again, now),
     };
     let numbers = Numbers::of(demand, expected, current);
+    let way = if demand.needs_scales() {
+        ways(scales)
+    } else {
+        String::new()
+    };
     let (allowed, reason) = match numbers.allowed {
         1.. => (true, SUFFICIENT_PODS),
         _ => (false, INSUFFICIENT_PODS),
@@ -135,7 +143,7 @@ pub fn decide(
         numbers: Some(numbers),
         dropped: disrupted.dropped,
         overdue: disrupted.overdue,
-        condition: judged(pdb, allowed, reason, ""),
+        condition: judged(pdb, allowed, reason, bounded(&way)),
     };
     let is_live = |scale: &Scale| matches!(scale, Scale::Of { live: true, .. });
     let rereads = demand.needs_scales() && scales.values().any(is_live);
@@ -157,14 +165,13 @@ fn fail_safe(
     now: Timestamp,
 ) -> Decision {
     let message = failure.to_string();
-    let message = &message[..message.floor_char_boundary(MESSAGE_LENGTH)];
     let write = StatusPatch {
         pdb: Arc::clone(pdb),
         current: int32(current),
         numbers: None,
         dropped: Vec::new(),
         overdue: Vec::new(),
-        condition: judged(pdb, false, SYNC_FAILED, message),
+        condition: judged(pdb, false, SYNC_FAILED, bounded(&message)),
     };
     // The queue's backoff retries transient failures.
     let retry = (!failure.transient).then(|| saturating_add(now, PERMANENT_RETRY));
@@ -174,6 +181,10 @@ fn fail_safe(
         result: Err(failure),
         going: 0,
     }
+}
+
+fn bounded(message: &str) -> &str {
+    &message[..message.floor_char_boundary(MESSAGE_LENGTH)]
 }
 
 /// The condition of a budget. Its time moves only with its status (DIS-7); `None` stands for now.

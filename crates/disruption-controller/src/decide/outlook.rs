@@ -140,7 +140,7 @@ fn outlook_of(
         Err(failure) => {
             return match failure.cause {
                 Cause::NoController(..) => Outlook::Never(Never::ControllerGone(failure.cause), best),
-                Cause::NoScale(_) | Cause::UnknownKind(..) => {
+                Cause::NoScale(_) | Cause::NoScaleAbove(..) | Cause::UnknownKind(..) => {
                     Outlook::Never(Never::NoScale(failure.cause), best)
                 }
                 _ => Outlook::Unknown(failure),
@@ -186,9 +186,14 @@ fn most_healthy(live: &Live, scales: &Scales) -> i64 {
 fn settled(counts: &Counts, healthy: i64, scales: &Scales) -> Counts {
     let mut then = counts.clone();
     then.controllers.retain(|controller, owned| {
-        let comes_again = matches!(scales.get(controller), Some(Scale::Of { .. }));
+        let scale = scales.get(controller);
+        let comes_again = matches!(scale, Some(Scale::Of { .. }));
         let stays = owned.pods > owned.terminating || comes_again;
         owned.terminating = 0;
+        if scale.is_some_and(Scale::counts_pods) {
+            // What has failed may go, too.
+            (owned.pods, owned.succeeded) = (owned.live, 0);
+        }
         stays
     });
     then.matched = healthy;

@@ -13,7 +13,8 @@ use super::simulate::Simulation;
 use super::world::{Missing, World, answered};
 use super::{Flags, judge};
 use crate::DisruptionController;
-use crate::config::Config;
+use crate::config::{Config, OWNERS};
+use crate::decide::OwnerRules;
 use crate::requests::{Answer, Listed, Listing, Query};
 use crate::view::DrainedPod;
 
@@ -82,7 +83,7 @@ pub const REPORT: Report<DisruptionController> = Report {
             help: "With --simulate: so many nodes at a time. Default: 1",
         },
     ],
-    settings: &[],
+    settings: OWNERS,
     by: report,
 };
 
@@ -146,17 +147,22 @@ impl Plan {
 }
 
 fn report(
-    _: &Config,
+    config: &Config,
     pass: &Pass<DisruptionController>,
     now: Now,
     given: &Given,
 ) -> Result<Prepared<Query, Printed>, Failure> {
     let plan = Plan::of(given)?;
-    Missing::prepared(printed(pass, &plan, now))
+    Missing::prepared(printed(pass, &plan, &config.owner_rules(), now))
 }
 
-fn printed(pass: &Pass<DisruptionController>, plan: &Plan, now: Now) -> Result<Printed, Missing> {
-    let world = World::read(pass, &plan.namespaces)?;
+fn printed(
+    pass: &Pass<DisruptionController>,
+    plan: &Plan,
+    rules: &OwnerRules,
+    now: Now,
+) -> Result<Printed, Missing> {
+    let world = World::read(pass, &plan.namespaces, rules)?;
     assert_nodes_exist(pass, plan, &world)?;
     printed_of(&world, plan, now.wall)
 }

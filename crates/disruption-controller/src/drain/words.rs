@@ -352,13 +352,14 @@ fn controllers(budget: &Judged<'_>) -> String {
         .scales
         .values()
         .filter_map(|scale| match scale {
-            Scale::Of { who, .. } => Some(who.as_str()),
+            Scale::Of { who, .. } => Some(who.clone()),
+            Scale::Pods(kind) => Some(kind.to_string()),
             Scale::Gone | Scale::Unknown(_) => None,
         })
         .collect();
     names.sort_unstable();
     names.dedup();
-    some_of(names.into_iter().map(str::to_owned).collect())
+    some_of(names)
 }
 
 fn name(pdb: &PdbView) -> String {

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use super::Judged;
 use crate::DisruptionController;
-use crate::decide::{Builtin, Outlook};
+use crate::decide::{Builtin, Outlook, OwnerRules};
 use crate::requests::{Answer, Listed, Listing, Query};
 use crate::scales::{Sources, known_scales};
 use crate::state::State;
@@ -44,6 +44,7 @@ pub(crate) struct World<'a> {
     pub(crate) state: State,
     workloads: HashMap<(Builtin, &'a ObjectKey), &'a WorkloadView>,
     pass: &'a Pass<DisruptionController>,
+    rules: &'a OwnerRules,
 }
 
 impl Missing {
@@ -64,6 +65,7 @@ impl<'a> World<'a> {
     pub(crate) fn read(
         pass: &'a Pass<DisruptionController>,
         namespaces: &[Arc<str>],
+        rules: &'a OwnerRules,
     ) -> Result<Self, Missing> {
         let mut lists = Lists {
             pass,
@@ -95,11 +97,12 @@ impl<'a> World<'a> {
         if !lists.missing.is_empty() {
             return Err(Missing::Answers(lists.missing));
         }
-        Ok(Self::of(pass, pods, pdbs, workloads))
+        Ok(Self::of(pass, rules, pods, pdbs, workloads))
     }
 
     fn of(
         pass: &'a Pass<DisruptionController>,
+        rules: &'a OwnerRules,
         pods: Vec<&'a DrainedPod>,
         pdbs: Vec<&'a PdbView>,
         workloads: HashMap<(Builtin, &'a ObjectKey), &'a WorkloadView>,
@@ -122,6 +125,7 @@ impl<'a> World<'a> {
             state,
             workloads,
             pass,
+            rules,
         }
     }
 
@@ -176,6 +180,7 @@ impl<'a> World<'a> {
             Some(Arc::new((*workload).clone()))
         };
         let sources = Sources {
+            rules: self.rules,
             held: &held,
             kinds: &BTreeMap::new(),
             answer: &|query| self.pass.answer(query),
@@ -187,7 +192,7 @@ impl<'a> World<'a> {
             Judged::new(situation, scales, pods, others, smallest_pod, now)
         };
         let scales = sources.scales(&situation)?;
-        let (scales, all_known) = known_scales(&situation, scales, &held);
+        let (scales, all_known) = known_scales(&situation, scales, &sources);
         let first = judged(situation, scales, pods);
         if all_known || matches!(first.outlook, Outlook::Allows(_)) {
             return Ok(Some(first));

@@ -13,7 +13,7 @@ use controller_core::time::saturating_add;
 use jiff::Timestamp;
 
 use crate::DisruptionController;
-use crate::decide::{DELETION_TIMEOUT, Demand, Fate, Scale, demand};
+use crate::decide::{DELETION_TIMEOUT, Demand, Fate, OwnerRules, Scale, demand};
 use crate::drain::world::{Missing, World};
 use crate::drain::{Flags, Judged, judge};
 use crate::requests::Query;
@@ -41,30 +41,42 @@ struct Workload {
 pub fn explain(
     pass: &Pass<DisruptionController>,
     key: &ObjectKey,
+    rules: &OwnerRules,
     now: Timestamp,
 ) -> Result<Prepared<Query>, Failure> {
-    Missing::prepared(budget(pass, key, now))
+    Missing::prepared(budget(pass, key, rules, now))
 }
 
 /// Explains at `now` whether the pod `key` can be evicted, and its budgets.
 pub fn explain_pod(
     pass: &Pass<DisruptionController>,
     key: &ObjectKey,
+    rules: &OwnerRules,
     now: Timestamp,
 ) -> Result<Prepared<Query>, Failure> {
-    Missing::prepared(pod(pass, key, now))
+    Missing::prepared(pod(pass, key, rules, now))
 }
 
-fn budget(pass: &Pass<DisruptionController>, key: &ObjectKey, now: Timestamp) -> Result<String, Missing> {
-    let world = World::read(pass, key.namespace.as_slice())?;
+fn budget(
+    pass: &Pass<DisruptionController>,
+    key: &ObjectKey,
+    rules: &OwnerRules,
+    now: Timestamp,
+) -> Result<String, Missing> {
+    let world = World::read(pass, key.namespace.as_slice(), rules)?;
     let mut judged = world.judged([key.clone()], now)?;
     let none = || Missing::Failed(format!("no PodDisruptionBudget {key}").into());
     let judged = judged.remove(key).ok_or_else(none)?;
     Ok(Explanation::new(&world, &judged, now).to_string())
 }
 
-fn pod(pass: &Pass<DisruptionController>, key: &ObjectKey, now: Timestamp) -> Result<String, Missing> {
-    let world = World::read(pass, key.namespace.as_slice())?;
+fn pod(
+    pass: &Pass<DisruptionController>,
+    key: &ObjectKey,
+    rules: &OwnerRules,
+    now: Timestamp,
+) -> Result<String, Missing> {
+    let world = World::read(pass, key.namespace.as_slice(), rules)?;
     let none = || Missing::Failed(format!("no Pod {key}").into());
     let pod = *world.pods.get(key).ok_or_else(none)?;
     let judged = world.judged(world.budgets_of(&pod.pod), now)?;
@@ -94,7 +106,7 @@ impl<'a> Explanation<'a> {
     /// The workloads whose scales make up the expected pods. Controllers that are scaled as one (the `ReplicaSets` of a
     /// Deployment) are one.
     fn workloads(&self) -> Vec<Workload> {
-        let mut by_uid = BTreeMap::<&Uid, Workload>::new();
+        let mut by_who = BTreeMap::<(String, Option<&Uid>), Workload>::new();
         if !self.demand.is_some_and(Demand::needs_scales) {
             return Vec::new();
         }
@@ -102,12 +114,15 @@ impl<'a> Explanation<'a> {
             let Some(scale) = self.judged.scales.get(owner) else {
                 continue;
             };
-            let (uid, who) = match scale {
-                Scale::Of { uid, who, .. } => (uid, who.clone()),
-                Scale::Gone | Scale::Unknown(_) => (&owner.uid, format!("{} {}", owner.kind, owner.name)),
+            let who = match scale {
+                Scale::Of { uid, who, .. } => (who.clone(), Some(uid)),
+                Scale::Pods(kind) => (kind.to_string(), None),
+                Scale::Gone | Scale::Unknown(_) => {
+                    (format!("{} {}", owner.kind, owner.name), Some(&owner.uid))
+                }
             };
-            let workload = by_uid.entry(uid).or_insert_with(|| Workload {
-                who,
+            let workload = by_who.entry(who).or_insert_with_key(|(who, _)| Workload {
+                who: who.clone(),
                 scale: scale.clone(),
                 pods: 0,
                 terminating: 0,
@@ -115,9 +130,7 @@ impl<'a> Explanation<'a> {
             workload.pods += owned.pods;
             workload.terminating += owned.terminating;
         }
-        let mut workloads: Vec<_> = by_uid.into_values().collect();
-        workloads.sort_by(|a, b| a.who.cmp(&b.who));
-        workloads
+        by_who.into_values().collect()
     }
 
     /// Pods that no controller expects; empty if the expected pods are counted.

@@ -74,6 +74,9 @@ impl Explanation<'_> {
             Demand::Nothing => "nothing is asked for",
             Demand::Available(_) => "as many as it selects",
             _ if self.judged.situation.counts.controllers.is_empty() => "no controller wants pods",
+            _ if self.judged.scales.values().any(Scale::counts_pods) => {
+                "what the controllers of its pods want, or the pods that exist"
+            }
             _ => "what the controllers of its pods want",
         };
         writeln!(f, "expectedPods {expected}: {from_expected}")?;
@@ -147,10 +150,20 @@ impl fmt::Display for Workload {
             terminating => format!("has {}, {terminating} of them being deleted", self.pods),
         };
         match &self.scale {
-            Scale::Of { replicas, live, .. } => {
-                let source = if *live { " (read from its scale)" } else { "" };
+            Scale::Of {
+                replicas,
+                live,
+                below,
+                ..
+            } => {
+                let source = match below.as_slice() {
+                    [] if !live => String::new(),
+                    [] => " (read from its scale)".to_owned(),
+                    below => format!(" (the first with a scale, above {})", below.join(" and ")),
+                };
                 write!(f, "{who} wants {replicas}{source}, {has}")
             }
+            Scale::Pods(_) => write!(f, "{who}: the pods that exist are expected, {has}"),
             Scale::Gone if self.terminating == self.pods => write!(f, "{who} is gone and wants 0, {has}"),
             Scale::Gone => write!(f, "{who} is gone, {has}"),
             Scale::Unknown(failure) => write!(f, "{who} {has}; how many it wants is not known: {failure}"),

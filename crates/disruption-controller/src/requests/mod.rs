@@ -3,12 +3,13 @@
 //! | rule | function | test |
 //! |---|---|---|
 //! | DIS-5 | `Query` | `tests/sync/scales/mod.rs::one_read_of_a_scale_serves_all_budgets_for_two_seconds`, `tests/sync/scales/kinds.rs::a_kind_whose_definition_comes_later_is_found` |
+//! | DIS-19 | `Query::Owner` | `tests/sync/scales/owners.rs::the_owners_of_many_pods_are_read_once_in_a_while` |
 //! | DIS-8 | `StatusWrite` | `tests/sync/requests.rs::one_status_write_is_one_patch_with_every_number`, `tests/sync/races.rs::an_eviction_that_races_a_status_write_is_never_overwritten` |
 //! | DIS-15 | `Reset` | `tests/sync/stale.rs::a_stale_condition_is_reset_after_two_minutes` |
 
 mod listing;
+mod target;
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,12 +23,12 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube_core::params::{ListParams, Patch, PatchParams};
-use kube_core::{Request as Http, request};
-use serde::Deserialize;
+use kube_core::request;
 use serde::de::Error;
 use serde_json::{Map, Value, json};
 
 pub use self::listing::{Listed, Listing};
+pub use self::target::{ANSWER_WITHIN, OWNER_SERVES_FOR, Target};
 use crate::decide::StatusPatch as Status;
 use crate::discovery::{self, Kind};
 use crate::events::LastSync;
@@ -40,10 +41,6 @@ use crate::view::{
 pub const SERVES_FOR: Duration = Duration::from_secs(2);
 /// How long a group or version that is not served is assumed to stay so.
 pub const UNKNOWN_FOR: Duration = Duration::from_secs(30);
-/// How long the API server may take to answer: until then a status stays as it is, afterwards it allows nothing.
-pub const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// Most reads of scales of one `apiVersion` in flight at a time: reads that hang must hold up no other.
-const SCALES_AT_ONCE: usize = 16;
 
 /// A read that bypasses the caches.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -51,25 +48,12 @@ pub enum Query {
     /// The kinds of this `apiVersion`.
     Kinds(Arc<str>),
     Scale(Target),
+    /// What controls this object, which has no scale.
+    Owner(Target),
     /// A pod that was to go. By a list, because the controller has no permission to get pods.
     Pod(ObjectKey),
     /// For `explain` and `blockers`.
     Page(Listing),
-}
-
-/// The object whose scale is read, and its path.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Target {
-    /// The namespace of the pod that names the object.
-    pub namespace: Arc<str>,
-    pub api_version: Arc<str>,
-    /// The plural name of its resource.
-    pub plural: Arc<str>,
-    /// The object is in that namespace, not cluster-scoped.
-    pub namespaced: bool,
-    pub name: Arc<str>,
-    /// An answer about one object says nothing of the next one with its name.
-    pub uid: Uid,
 }
 
 /// The answer to a [`Query`].
@@ -78,6 +62,8 @@ pub enum Answer {
     Kinds(Arc<Vec<Kind>>),
     /// The scale of the object with this uid.
     Scale(Uid, i64),
+    /// The controller of the object with this uid.
+    Owner(Uid, Option<Arc<OwnerRef>>),
     Pods(Page<PodView>),
     Pdbs(Page<PdbView>),
     Drained(Page<DrainedPod>),
@@ -127,39 +113,6 @@ impl PartialEq for StatusWrite {
 
 impl Eq for StatusWrite {}
 
-impl Target {
-    /// The target for `owner`, an object of this kind, named by a pod in `namespace`.
-    pub fn new(namespace: &Arc<str>, owner: &OwnerRef, kind: &Kind) -> Self {
-        Self {
-            namespace: Arc::clone(namespace),
-            api_version: Arc::clone(&owner.api_version),
-            plural: kind.plural.as_str().into(),
-            namespaced: kind.namespaced,
-            name: Arc::clone(&owner.name),
-            uid: owner.uid.clone(),
-        }
-    }
-
-    fn request(&self) -> Request {
-        let Self {
-            namespace,
-            plural,
-            name,
-            ..
-        } = self;
-        let root = discovery::group_path(&self.api_version);
-        let path = if self.namespaced {
-            format!("{root}/namespaces/{namespace}/{plural}")
-        } else {
-            format!("{root}/{plural}")
-        };
-        let resource = discovery::resource(&self.api_version, plural);
-        let target = format!("of {resource} {namespace}/{name}");
-        let http = Http::new(path).get_subresource("scale", name);
-        Request::new(Verb::Get, "*/scale", &target, http).answered_within(ANSWER_WITHIN)
-    }
-}
-
 impl controller::Query for Query {
     type Answer = Answer;
 
@@ -170,7 +123,8 @@ impl controller::Query for Query {
                 let http = http.map_err(request::Error::BuildRequest);
                 Request::new(Verb::Get, "discovery", &format!("of {api_version}"), http)
             }
-            Self::Scale(target) => target.request(),
+            Self::Scale(target) => target.scale(),
+            Self::Owner(target) => target.owner(),
             Self::Pod(pod) => {
                 let named = ListParams::default().fields(&format!("metadata.name={}", pod.name));
                 let http = requests_to::<Pod>(pod.namespace.as_deref()).list(&named);
@@ -189,10 +143,8 @@ impl controller::Query for Query {
                 }
                 Answer::Kinds(Arc::new(discovery::kinds(&listed.resources)))
             }
-            Self::Scale(_) => {
-                let ScaleWire { metadata, spec } = serde_json::from_slice(body)?;
-                Answer::Scale(Uid::from(&*metadata.uid), spec.replicas.unwrap_or_default())
-            }
+            Self::Scale(_) => target::read_scale(body)?,
+            Self::Owner(_) => target::read_owner(body)?,
             Self::Pod(_) => Answer::Pods(Page::read::<PodWire>(body)?),
             Self::Page(listing) => listing.read(body)?,
         })
@@ -209,11 +161,8 @@ impl controller::Query for Query {
 
     fn policy(&self) -> QueryPolicy {
         match self {
-            Self::Scale(target) => QueryPolicy {
-                kind: Cow::Owned(format!("scales of {}", target.api_version)),
-                at_most: SCALES_AT_ONCE,
-                shared_for: SERVES_FOR,
-            },
+            Self::Scale(target) => target.policy("scales", SERVES_FOR),
+            Self::Owner(target) => target.policy("owners", OWNER_SERVES_FOR),
             _ => QueryPolicy {
                 shared_for: SERVES_FOR,
                 ..QueryPolicy::default()
@@ -230,26 +179,10 @@ impl controller::Query for Query {
 pub fn serves_for(query: &Query, answer: &Result<Answer, CallFailed>) -> Duration {
     match (query, answer) {
         (Query::Kinds(_), Err(failed)) if failed.code() == Some(404) => UNKNOWN_FOR,
+        // Not all of them are read again at once.
+        (Query::Owner(target), Ok(_)) => target.owner_serves_for(),
         _ => SERVES_FOR,
     }
-}
-
-#[derive(Deserialize)]
-struct ScaleWire {
-    metadata: ScaleMetadata,
-    #[serde(default)]
-    spec: ScaleSpec,
-}
-
-#[derive(Deserialize)]
-struct ScaleMetadata {
-    uid: String,
-}
-
-#[derive(Default, Deserialize)]
-struct ScaleSpec {
-    /// Left out if 0.
-    replicas: Option<i64>,
 }
 
 impl controller::Write for Write {

@@ -8,7 +8,7 @@ use controller_core::controller::{Outcome, Priority};
 use controller_core::meta::Uid;
 use jiff::Timestamp;
 
-use crate::decide::{Counts, Decision, Fate, StatusPatch, fate};
+use crate::decide::{Counts, Decision, Demand, Fate, Scale, Scales, StatusPatch, fate};
 use crate::events::LastSync;
 use crate::route;
 use crate::view::{PdbView, PodView, Status};
@@ -51,12 +51,39 @@ struct Sending {
 pub struct Basis {
     desired: i64,
     going: i64,
-    by_scale: bool,
+    by: ExpectedBy,
+}
+
+/// What the expected pods depend on, besides the spec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ExpectedBy {
+    /// The pods that the budget selects, or nothing.
+    Selected,
+    /// The scales of their controllers.
+    Scales,
+    /// These, and the pods that exist.
+    ScalesAndPods,
+}
+
+impl ExpectedBy {
+    /// For a budget with this demand, if it can be read, and these scales.
+    pub fn of(demand: Option<Demand>, scales: &Scales) -> Self {
+        match demand {
+            Some(demand) if demand.needs_scales() => {
+                if scales.values().any(Scale::counts_pods) {
+                    Self::ScalesAndPods
+                } else {
+                    Self::Scales
+                }
+            }
+            _ => Self::Selected,
+        }
+    }
 }
 
 impl Basis {
-    /// The basis of a decision; `by_scale` says whether scales were needed.
-    pub fn of(decision: &Decision, by_scale: bool) -> Self {
+    /// The basis of a decision.
+    pub fn of(decision: &Decision, by: ExpectedBy) -> Self {
         match decision.result {
             // If no pods are expected, nothing is allowed.
             Ok(numbers) => Self {
@@ -66,13 +93,13 @@ impl Basis {
                     i64::MAX
                 },
                 going: decision.going,
-                by_scale,
+                by,
             },
             // A failure allows nothing, and nothing is less.
             Err(_) => Self {
                 desired: i64::MAX,
                 going: 0,
-                by_scale: false,
+                by: ExpectedBy::Selected,
             },
         }
     }
@@ -149,12 +176,14 @@ impl Budget {
     }
 
     /// Returns true if less may be allowed now than the API server believes. `other_scales`: a controller came, went or
-    /// wants another number of pods.
-    pub(super) fn is_urgent(&mut self, other_scales: bool) -> bool {
-        if other_scales {
-            // The new scales are unknown.
-            self.basis = self.basis.filter(|basis| !basis.by_scale);
-        }
+    /// wants another number of pods; `other_pods`: one came or went.
+    pub(super) fn is_urgent(&mut self, other_scales: bool, other_pods: bool) -> bool {
+        // What is expected now is unknown.
+        self.basis = self.basis.filter(|basis| match basis.by {
+            ExpectedBy::Selected => true,
+            ExpectedBy::Scales => !other_scales,
+            ExpectedBy::ScalesAndPods => !other_scales && !other_pods,
+        });
         self.promises_too_much()
     }
 

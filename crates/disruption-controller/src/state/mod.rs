@@ -29,8 +29,8 @@ use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use controller_core::rival::Contests;
 
 pub use self::blocked::{Blocked, CAUSES, MOST_NAMED};
-pub use self::budget::Basis;
 pub(crate) use self::budget::Budget;
+pub use self::budget::{Basis, ExpectedBy};
 use self::namespace::Namespace;
 use crate::decide::{Builtin, SYNC_FAILED, Situation, stale};
 use crate::discovery::Kind;

@@ -186,7 +186,7 @@ impl Namespace {
     pub(super) fn change_scale(&mut self, controller: &Uid) -> Vec<Woken> {
         let budgets = self.owners.get(controller).into_iter().flatten();
         let enqueued = budgets.filter_map(|pdb| {
-            let urgent = self.budgets.get_mut(&pdb.name)?.is_urgent(true);
+            let urgent = self.budgets.get_mut(&pdb.name)?.is_urgent(true, false);
             let pdb = pdb.clone();
             Some(Woken { pdb, urgent })
         });
@@ -352,7 +352,7 @@ impl Budget {
                 }
             }
         }
-        self.is_urgent(other_controllers)
+        self.is_urgent(other_controllers, old.is_some() != new.is_some())
     }
 }
 

@@ -55,8 +55,8 @@ pub enum Phase {
     Pending,
     /// `Running`, or one that we do not know.
     Running,
-    /// `Succeeded` or `Failed`.
-    Over,
+    Succeeded,
+    Failed,
 }
 
 /// The condition `DisruptionTarget` of a pod, and what a patch of exactly this state of the pod needs. Kept here, so
@@ -173,7 +173,7 @@ impl PodView {
 
     /// True if its containers have ended for good.
     pub const fn is_over(&self) -> bool {
-        matches!(self.phase, Phase::Over)
+        matches!(self.phase, Phase::Succeeded | Phase::Failed)
     }
 
     /// True if a `DaemonSet` controls it. Source: kubectl `drain/filters.go`, `isControllerRefDaemonSet`.

@@ -8,6 +8,7 @@
 //! | `drains` | `kubectl drain`, one and two at once, beside kube-controller-manager's loop of `ReplicaSets` |
 //! | `kinds` | whose scale counts: built-in kinds, custom resources, owners that go |
 //! | `overlaps` | several budgets over one pod, pods that are relabelled |
+//! | `owners` | pods whose controller has no scale |
 //! | `races` | a thousand evictions among status writes |
 //! | `replicas` | a restart, a standby that takes over, an API server that is killed |
 //! | `permissions` | the permissions are enough, and none is unused |
@@ -27,6 +28,7 @@ mod crowds;
 mod drains;
 mod kinds;
 mod overlaps;
+mod owners;
 mod permissions;
 mod preflight;
 mod races;

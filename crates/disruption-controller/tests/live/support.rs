@@ -29,6 +29,12 @@ impl Cluster {
         Self(controller_testing::cluster::Cluster::new(chart, BUILT).await)
     }
 
+    /// With the permission to get gadgets.
+    pub(crate) async fn with_owners() -> Self {
+        let chart = CHART.rendered_as("owners.golden.yaml");
+        Self(controller_testing::cluster::Cluster::new(chart, BUILT).await)
+    }
+
     pub(crate) fn pods(&self) -> Api<Pod> {
         Api::default_namespaced(self.control_plane.client())
     }
@@ -113,6 +119,15 @@ impl Cluster {
         self.create(definition).await;
         let served = async || self.api(kind).list(&ListParams::default()).await.ok();
         soon("the kind is served", served).await;
+    }
+
+    /// Makes a custom resource below another, and a ready pod of it with the same name and the label `app: app`.
+    pub(crate) async fn below(&self, kind: &str, name: &str, app: &str, above: &Value) {
+        let object = json!({
+            "kind": kind, "metadata": {"name": name, "ownerReferences": [owner(above)]}, "spec": {},
+        });
+        let object = self.create(object).await;
+        self.pod(app, name, Some(&object)).await;
     }
 
     /// Makes a custom resource of `replicas` pods.

@@ -8,7 +8,8 @@ use std::time::Duration;
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
 use controller_testing::sim;
 use disruption_controller::decide::{
-    Builtin, Decision, Demand, Reading, Scale, Scales, Situation, StatusPatch, decide, demand, scale_of,
+    Above, Builtin, Decision, Demand, OwnerRules, Reading, Scale, Scales, Situation, StatusPatch, decide,
+    demand, scale_of, scale_under,
 };
 use disruption_controller::state::State;
 use disruption_controller::view::{PdbView, PdbWire, PodView, PodWire, WorkloadView};
@@ -84,6 +85,8 @@ pub(crate) struct World {
     pub(crate) pdb: Option<Arc<PdbView>>,
     pub(crate) workloads: HashMap<(u8, String), Arc<WorkloadView>>,
     pub(crate) readings: BTreeMap<String, Reading>,
+    pub(crate) rules: OwnerRules,
+    pub(crate) above: BTreeMap<String, Above>,
 }
 
 impl World {
@@ -135,10 +138,16 @@ impl World {
     pub(crate) fn scale(&self, owner: &Arc<OwnerRef>) -> Result<Scale, Arc<OwnerRef>> {
         let held = |kind: Builtin, name: &str| self.workloads.get(&(kind as u8, name.to_owned())).cloned();
         let unread = |owner: &OwnerRef| Arc::new(owner.clone());
-        scale_of(owner, held, |owner| {
+        let read = |owner: &OwnerRef| {
             let reading = self.readings.get(&*owner.name).cloned();
             reading.ok_or_else(|| unread(owner))
-        })
+        };
+        let scale = |owner: &OwnerRef| scale_of(owner, held, read);
+        let above = |owner: &OwnerRef| {
+            let above = self.above.get(&*owner.name).cloned();
+            above.ok_or_else(|| unread(owner))
+        };
+        scale_under(owner, &self.rules, scale, above)
     }
 
     pub(crate) fn decide_at(&self, now: Timestamp) -> Decision {

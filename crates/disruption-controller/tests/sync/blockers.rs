@@ -7,6 +7,7 @@ use controller_runtime::driver;
 use controller_runtime::sender::{Caller, Sender};
 use controller_testing::encodings::assert_the_same_views;
 use disruption_controller::config::Config;
+use disruption_controller::decide::OwnerRules;
 use disruption_controller::drain::blockers::REPORT;
 use disruption_controller::explain::explain_pod;
 use disruption_controller::view::DrainedPodWire;
@@ -104,8 +105,11 @@ async fn a_pod_is_explained_by_the_same_words_and_its_budgets() {
     world.pdb("web", "minAvailable", &json!(1));
     let _controller = world.start_and_settle().await;
     let explained = async |pod: &str| {
-        let key = ObjectKey::namespaced("default", pod);
-        driver::explain(sender(&world), |pass, now| explain_pod(pass, &key, now.wall)).await
+        let (key, rules) = (ObjectKey::namespaced("default", pod), OwnerRules::default());
+        driver::explain(sender(&world), |pass, now| {
+            explain_pod(pass, &key, &rules, now.wall)
+        })
+        .await
     };
     assert_eq!(
         explained("web-0").await.unwrap(),

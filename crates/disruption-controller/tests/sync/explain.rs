@@ -5,20 +5,25 @@ use controller_core::config::Encoding;
 use controller_core::meta::ObjectKey;
 use controller_runtime::driver;
 use controller_runtime::sender::{Caller, Sender};
+use disruption_controller::decide::OwnerRules;
 use disruption_controller::explain::explain;
 use serde_json::json;
 
 use crate::world::World;
 
-async fn tried(world: &World) -> Result<String, Failure> {
+async fn tried(world: &World, rules: &OwnerRules) -> Result<String, Failure> {
     let client = world.server.client_as("explain/test");
     let sender = Sender::new(client, Caller::new(world.clock.clone()), Encoding::default());
-    let key = ObjectKey::namespaced("default", "web");
-    driver::explain(sender, |pass, now| explain(pass, &key, now.wall)).await
+    let (key, rules) = (ObjectKey::namespaced("default", "web"), rules.clone());
+    driver::explain(sender, |pass, now| explain(pass, &key, &rules, now.wall)).await
 }
 
 async fn explained(world: &World) -> String {
-    tried(world).await.unwrap()
+    explained_by(world, &OwnerRules::default()).await
+}
+
+pub(crate) async fn explained_by(world: &World, rules: &OwnerRules) -> String {
+    tried(world, rules).await.unwrap()
 }
 
 #[tokio::test(start_paused = true)]
@@ -210,7 +215,10 @@ async fn a_selector_that_selects_nothing_is_told() {
 async fn a_budget_that_is_not_there_is_none() {
     let world = World::new();
     assert_eq!(
-        tried(&world).await.unwrap_err().to_string(),
+        tried(&world, &OwnerRules::default())
+            .await
+            .unwrap_err()
+            .to_string(),
         "no PodDisruptionBudget default/web"
     );
 }

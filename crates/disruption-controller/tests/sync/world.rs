@@ -16,12 +16,15 @@ use crate::budget::{self, Numbers, definition};
 
 /// The custom resource of these tests, with a `/scale`.
 static WIDGETS: Resource = Resource::namespaced("example.com", "v1", "Widget", "widgets");
-pub(crate) const WORKLOADS: [&Resource; 5] = [
+/// One without, for the objects below it.
+static GADGETS: Resource = Resource::namespaced("example.com", "v1", "Gadget", "gadgets");
+pub(crate) const WORKLOADS: [&Resource; 6] = [
     &DEPLOYMENTS,
     &REPLICA_SETS,
     &STATEFUL_SETS,
     &REPLICATION_CONTROLLERS,
     &WIDGETS,
+    &GADGETS,
 ];
 
 // No limits: they are not what these tests are about.
@@ -105,6 +108,23 @@ impl World {
     /// Serves widgets, with a `/scale` or without.
     pub(crate) fn define_widgets(&self, scale: bool) {
         self.insert(definition("Widget", scale));
+    }
+
+    /// With a widget that wants `wanted` pods, and `gadgets` gadgets below it, each with a pod `gadget-…` of its own.
+    pub(crate) fn with_gadgets(wanted: i64, gadgets: usize) -> (Self, Value) {
+        let world = Self::new();
+        world.define_widgets(true);
+        world.insert(definition("Gadget", false));
+        let widget = world.workload("Widget", "web", wanted);
+        (0..gadgets).for_each(|number| world.gadget(number, Some(&widget)));
+        (world, widget)
+    }
+
+    /// Creates a gadget of `above`, with a pod.
+    pub(crate) fn gadget(&self, number: usize, above: Option<&Value>) {
+        let name = format!("gadget-{number}");
+        let gadget = self.insert(workload("Gadget", &name, 1, above));
+        self.pod(&name, Some(&gadget));
     }
 
     /// Adds or removes the `/scale` of widgets.

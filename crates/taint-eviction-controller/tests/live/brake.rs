@@ -12,7 +12,7 @@ use kube::api::{Patch, PatchParams};
 const ENGAGED: &str = "taint_eviction_controller_brake_engaged";
 const WAITING: &str = "taint_eviction_controller_evictions_waiting_for_budgets";
 /// For so long nothing may go.
-const HELD: SignedDuration = SignedDuration::from_secs(20);
+const HELD: SignedDuration = SignedDuration::from_mins(1);
 const LIMITED: [&str; 2] = ["--eviction-brake-pods=50", "--eviction-brake-window=45s"];
 /// A window, for as long as the last leader said that it may evict, and some more.
 const A_WINDOW: Duration = Duration::from_secs(45 + 90 + 30);

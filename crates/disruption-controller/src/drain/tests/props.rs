@@ -46,10 +46,11 @@ fn scene() -> impl Strategy<Value = Vec<String>> {
         naked,
         (field, amount, policy),
         extra,
+        prop::option::of(Just("counts Job.batch".to_owned())),
     )
-        .prop_map(|(owners, naked, (field, amount, policy), extra)| {
+        .prop_map(|(owners, naked, (field, amount, policy), extra, counts)| {
             let mut lines = vec![format!("budget web {field} {amount}{policy}")];
-            lines.extend(extra);
+            lines.extend(extra.into_iter().chain(counts));
             for (number, (kind, wants, pods)) in owners.into_iter().enumerate() {
                 lines.push(format!("{kind} o{number} wants {wants}"));
                 let pods = pods.iter().enumerate();

@@ -5,20 +5,21 @@
 //! | `ReplicaSet web wants 3`, `ReplicaSet web-1 of Deployment web wants 2` | a workload; a `Widget` has a scale that is read |
 //! | `pod web-0 of ReplicaSet web, not ready, on b` | a pod, ready and on node `a` if not said otherwise; its owner may be no workload |
 //! | `budget web minAvailable 2, for db, AlwaysAllow` | a budget, for pods with the label `app: web` if not said otherwise |
+//! | `chain`, `counts Job.batch` | `--owner-chain`, `--scale-less-owners=Job.batch` |
 //! | `status web allowed 1` | a field of its status that is not as the pods make it |
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::cache::{Page, Versioned, Wire};
+use controller_core::cache::{OwnerWire, Page, Versioned, Wire};
 use controller_core::controller::{Now, Pass, Reply};
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::DisruptionController;
-use crate::decide::Builtin;
+use crate::decide::{Builtin, OwnerRules};
 use crate::discovery::Kind;
 use crate::drain::world::{Missing, World};
 use crate::requests::{Answer, Listed, Query};
@@ -38,6 +39,7 @@ pub(super) struct Scene {
     pub(super) workloads: Vec<(String, Value)>,
     /// What budgets' statuses say instead of what their pods make.
     pub(super) statuses: Vec<(String, String, Value)>,
+    pub(super) rules: OwnerRules,
 }
 
 impl Scene {
@@ -56,6 +58,8 @@ impl Scene {
             ["pod", name] => self.pods.push(pod(name, None, clauses)),
             ["pod", name, "of", kind, owner] => self.pods.push(pod(name, Some((kind, owner)), clauses)),
             ["budget", name, field, amount] => self.pdbs.push(pdb(name, field, amount, clauses)),
+            ["chain"] => self.rules.chain = true,
+            ["counts", kind] => drop(self.rules.scale_less.insert(kind.parse().unwrap())),
             ["status", name, field, value] => {
                 let value = serde_json::from_str(value).unwrap();
                 self.statuses.push((name.into(), field.into(), value));
@@ -121,7 +125,7 @@ impl Scene {
     fn looked<T>(&self, pdbs: &[Value], look: impl Fn(&World<'_>) -> Result<T, Missing>) -> T {
         let mut pass = Pass::<DisruptionController>::default();
         loop {
-            let found = World::read(&pass, &[]).and_then(|world| look(&world));
+            let found = World::read(&pass, &[], &self.rules).and_then(|world| look(&world));
             let queries = match found {
                 Ok(found) => return found,
                 Err(Missing::Answers(queries)) => queries,
@@ -170,6 +174,15 @@ impl Scene {
                     }
                     None => Answer::Scale(Uid::from("another"), 0),
                 }
+            }
+            Query::Owner(target) => {
+                let all = self.workloads.iter().map(|(_, object)| object);
+                let mut named = all.filter(|object| object["metadata"]["uid"] == target.uid.to_string());
+                let found = named.next().unwrap();
+                let above = { found["metadata"]["ownerReferences"][0].clone() };
+                let above = serde_json::from_value::<OwnerWire>(above).ok();
+                let above = OwnerWire::controller(above.into_iter().collect());
+                Answer::Owner(target.uid.clone(), above.map(Arc::new))
             }
             Query::Pod(_) => panic!("{query:?}"),
         }

@@ -141,6 +141,54 @@ fn found(lines: &[&str], flags: Flags) -> Finding {
     &["ReplicaSet web wants 1", "pod web-0 of ReplicaSet web", "pod job of Job web, over", "budget web maxUnavailable 1"],
     "never NoScale"
 )]
+// What is above counts, or what exists.
+#[case::a_job_below_a_widget(
+    &["chain", "Widget w wants 2", "Job web of Widget w wants 1", "pod web-0 of Job web", "pod web-1 of Job web",
+        "budget web maxUnavailable 1"],
+    "now Evictable"
+)]
+#[case::a_widget_that_wants_more(
+    &["chain", "Widget w wants 3", "Job web of Widget w wants 1", "pod web-0 of Job web", "pod web-1 of Job web",
+        "budget web maxUnavailable 1"],
+    "waits NotEnoughHealthy"
+)]
+#[case::a_widget_that_counts_groups(
+    &["chain", "Widget w wants 1", "Job web of Widget w wants 1", "pod web-0 of Job web",
+        "pod web-1 of Job web, not ready", "budget web maxUnavailable 1"],
+    "waits NotEnoughHealthy"
+)]
+#[case::a_widget_of_which_a_pod_is_deleted(
+    &["chain", "Widget w wants 1", "Job web of Widget w wants 1", "pod web-0 of Job web",
+        "pod web-1 of Job web, deleted until 12:00:20", "budget web maxUnavailable 1"],
+    "waits NotEnoughHealthy"
+)]
+#[case::a_widget_of_which_none_may_go(
+    &["chain", "Widget w wants 2", "Job web of Widget w wants 1", "pod web-0 of Job web", "pod web-1 of Job web",
+        "budget web maxUnavailable 0"],
+    "never MaxUnavailableZero"
+)]
+#[case::a_job_of_no_widget(
+    &["chain", "Job web wants 1", "pod web-0 of Job web", "budget web maxUnavailable 1"],
+    "never NoScale"
+)]
+#[case::a_job_whose_pods_count(
+    &["counts Job.batch", "Job web wants 1", "pod web-0 of Job web", "pod web-1 of Job web",
+        "budget web maxUnavailable 1"],
+    "now Evictable"
+)]
+#[case::a_job_of_which_a_pod_failed(
+    &["counts Job.batch", "Job web wants 1", "pod web-0 of Job web", "pod web-1 of Job web, not ready",
+        "budget web maxUnavailable 1"],
+    "waits NotEnoughHealthy"
+)]
+#[case::a_job_of_which_none_may_go(
+    &["counts Job.batch", "Job web wants 1", "pod web-0 of Job web", "budget web maxUnavailable 0"],
+    "never MaxUnavailableZero"
+)]
+#[case::a_percentage_of_the_pods_of_a_job(
+    &["counts Job.batch", "Job web wants 1", "pod web-0 of Job web", "budget web minAvailable 50%"],
+    "never MinAvailableTooHigh"
+)]
 #[case::a_controller_that_is_gone(
     &["pod web-0 of ReplicaSet web", "budget web maxUnavailable 1"],
     "never ControllerGone"

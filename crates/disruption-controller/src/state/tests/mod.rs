@@ -95,15 +95,15 @@ impl Bench {
     }
 
     /// Computes as a pass does.
-    fn compute(&self, by_scale: bool) -> Decision {
+    fn compute(&self, by: ExpectedBy) -> Decision {
         let decision = decision(&self.snapshot());
-        self.change(|budget| budget.basis = Some(Basis::of(&decision, by_scale)));
+        self.change(|budget| budget.basis = Some(Basis::of(&decision, by)));
         decision
     }
 
     /// Computes, and writes the result, which makes this version.
     fn compute_and_write(&self, version: u64) -> Numbers {
-        let decision = self.compute(false);
+        let decision = self.compute(ExpectedBy::Selected);
         let write = write(&decision);
         self.change(|budget| budget.sent(write));
         let made = write.applied_to(&self.snapshot().pdb, Some(version));

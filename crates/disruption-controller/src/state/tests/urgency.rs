@@ -32,7 +32,7 @@ fn a_value_below_the_one_on_its_way_is_urgent(#[case] end: Answered, #[case] urg
     for name in ["d", "e"] {
         assert!(!bench.put(&pod(name, &json!({ "app": "web" }), true)).enqueued[0].urgent);
     }
-    let decision = bench.compute(false);
+    let decision = bench.compute(ExpectedBy::Selected);
     assert_eq!(write(&decision).allowed(), 3);
     bench.change(|budget| budget.sent(write(&decision)));
     assert!(bench.put(&pod("a", &json!({ "app": "web" }), false)).enqueued[0].urgent);
@@ -65,7 +65,7 @@ fn our_own_write_wakes_nothing_and_an_eviction_does() {
     };
     assert_eq!(bench.put_pdb(&evicted("3".into())).enqueued.len(), 1);
     // The result of a write is no news only while the write is in flight: a write whose answer was lost may come late.
-    let decision = bench.compute(false);
+    let decision = bench.compute(ExpectedBy::Selected);
     bench.change(|budget| budget.sent(write(&decision)));
     let made = write(&decision).applied_to(&bench.snapshot().pdb, Some(4));
     bench.change(|budget| budget.ended(&failed(Answered::retry(true))));
@@ -81,7 +81,7 @@ fn a_budget_is_behind_its_pods_until_their_change_is_written() {
         bench.0.borrow_mut().pod_changed(&pod.key, Some(&pod), now);
     };
     let end = |outcome: &Outcome| {
-        let decision = bench.compute(false);
+        let decision = bench.compute(ExpectedBy::Selected);
         bench.change(|budget| budget.sent(write(&decision)));
         change(20);
         change(21);
@@ -152,14 +152,14 @@ fn an_entry_that_is_approved_again_is_about_the_pod_that_is_there_then() {
 }
 
 #[rstest]
-#[case::counted_by_scale(true, true)]
-#[case::counted_without(false, false)]
+#[case::counted_by_scale(ExpectedBy::Scales, true)]
+#[case::counted_without(ExpectedBy::Selected, false)]
 fn what_was_computed_before_a_controller_came_does_not_hold_any_more(
-    #[case] by_scale: bool,
+    #[case] by: ExpectedBy,
     #[case] urgent: bool,
 ) {
     let bench = three_of_two();
-    bench.compute(by_scale);
+    bench.compute(by);
     assert!(!bench.put(&pod("d", &json!({ "app": "web" }), true)).enqueued[0].urgent);
     let controller = OwnerRef {
         api_version: "apps/v1".into(),
@@ -173,8 +173,21 @@ fn what_was_computed_before_a_controller_came_does_not_hold_any_more(
         ..(*pod("e", &json!({ "app": "web" }), true)).clone()
     };
     assert_eq!(bench.put(&Arc::new(owned)).enqueued[0].urgent, urgent);
-    bench.compute(by_scale);
+    bench.compute(by);
     assert!(!bench.put(&pod("f", &json!({ "app": "web" }), true)).enqueued[0].urgent);
+}
+
+#[test]
+fn a_pod_that_comes_or_goes_is_urgent_where_the_pods_that_exist_are_expected() {
+    let bench = three_of_two();
+    let pod = |ready| pod("d", &json!({ "app": "web" }), ready);
+    bench.compute(ExpectedBy::ScalesAndPods);
+    assert!(bench.put(&pod(false)).enqueued[0].urgent);
+    bench.compute(ExpectedBy::ScalesAndPods);
+    assert!(!bench.put(&pod(true)).enqueued[0].urgent);
+    let key = pod(true).key.clone();
+    let gone = bench.0.borrow_mut().pod_changed(&key, None, Duration::ZERO);
+    assert!(gone.enqueued[0].urgent);
 }
 
 #[test]
@@ -244,6 +257,6 @@ fn a_budget_goes_last_while_each_of_its_pods_has_another_and_is_woken_when_one_h
 fn a_budget_without_pods_is_one_of_many() {
     let bench = Bench::default();
     drop(bench.put_pdb(&pdb("web", 1, &web(), 0)));
-    bench.compute(false);
+    bench.compute(ExpectedBy::Selected);
     assert_eq!(priority(&bench, "web"), Priority::Normal);
 }

@@ -179,7 +179,8 @@ impl Wire for PodWire {
             deleting: metadata.deletion_timestamp.is_some(),
             phase: match self.status.phase.as_deref() {
                 None | Some("" | "Pending") => Phase::Pending,
-                Some("Succeeded" | "Failed") => Phase::Over,
+                Some("Succeeded") => Phase::Succeeded,
+                Some("Failed") => Phase::Failed,
                 Some(_) => Phase::Running,
             },
             node: node.map(Arc::from),

@@ -1,6 +1,7 @@
 //! Controllers of every kind, and their scales.
 
 mod kinds;
+mod owners;
 
 use controller_testing::objects::owner;
 use embedded_apiserver::{DEPLOYMENTS, Fault, REPLICA_SETS};
