@@ -33,9 +33,7 @@
 //! | `TestTerminalPodEviction`, `TestEvictionVersions`, `TestEvictionWithFinalizers`, `TestEvictionWithUnhealthyPodEvictionPolicy`, `TestEvictionWithPrecondition` | none: they are about the Eviction API; `sync/disrupted.rs::an_eviction_is_counted_from_its_approval_to_the_end_of_its_pod` is our side of it |
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-#[path = "decide_table/owner_chains.rs"]
 mod owner_chains;
-mod support;
 
 use std::sync::Arc;
 
@@ -49,7 +47,7 @@ use jiff::Timestamp;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use self::support::{World, at, now, owner, pdb, pod, workload};
+use crate::support::{World, at, now, owner, pdb, pod, workload};
 
 fn min_available(amount: &Value) -> World {
     World::of(pdb(&json!({ "minAvailable": amount })))
@@ -682,7 +680,7 @@ fn an_overdue_entry_goes_when_the_api_server_confirms_it(
 
 #[test]
 fn entries_of_disrupted_pods_go_when_they_have_had_their_effect() {
-    let mut world = World::of(support::decoded(&json!({
+    let mut world = World::of(crate::support::decoded(&json!({
         "metadata": { "namespace": "ns", "name": "foobar", "uid": "pdb", "resourceVersion": "18", "generation": 1 },
         "spec": { "minAvailable": 1, "selector": { "matchLabels": { "foo": "bar" } } },
         "status": { "disruptedPods": {

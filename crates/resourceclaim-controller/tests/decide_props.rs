@@ -1,8 +1,6 @@
 //! What holds of names, reservations and records for all inputs. What holds whatever happens: `tests/properties.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-mod support;
-
 use std::sync::Arc;
 
 use controller_core::meta::Uid;
@@ -15,7 +13,7 @@ use resourceclaim_controller::decide::{
 };
 use resourceclaim_controller::view::{ClaimSource, ClaimStatus, ClaimView, ClaimantView, ConsumerKind};
 
-use self::support::{World, a_pod, claim, key, owner_ref, pod_with, templated, users};
+use crate::support::{World, a_pod, claim, key, owner_ref, pod_with, templated, users};
 
 /// What may name a pod: a DNS subdomain of 253 bytes at most.
 fn pod_name() -> impl Strategy<Value = String> {

@@ -3,12 +3,6 @@
 //! One process, or two that work on the same pods and claims. [`server`] asserts at each write what must never happen.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-#[path = "support/model.rs"]
-mod model;
-#[path = "support/server/mod.rs"]
-mod server;
-mod support;
-
 use std::time::Duration;
 
 use controller_core::controller::RequestOf;
@@ -21,9 +15,9 @@ use resourceclaim_controller::requests::Write;
 use resourceclaim_controller::view::{ClaimView, ClaimWire, PodWire};
 use serde_json::json;
 
-use self::model::{any_action, key_of};
-use self::server::others::{Act, numbered, pod};
-use self::server::{Bug, CROWDED, FREE, Server};
+use crate::model::{any_action, key_of};
+use crate::server::others::{Act, numbered, pod};
+use crate::server::{Bug, CROWDED, FREE, Server};
 
 /// The API server, with claims of the user.
 fn server() -> Server {

@@ -104,6 +104,4 @@ mod entries;
 mod giving_back;
 mod groups;
 mod reservations;
-#[path = "../support/mod.rs"]
-mod support;
 mod syncs;

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 use ttl_after_finished_controller::policy::FinishedKind;
 
-use crate::support::policies;
+use super::support::policies;
 
 #[test]
 fn the_three_usual_policies_of_the_page_are_right() {

@@ -13,7 +13,7 @@ use ttl_after_finished_controller::policy::view::Candidate;
 use ttl_after_finished_controller::state::Key;
 use ttl_after_finished_controller::view::Finish;
 
-use crate::support::{at, named, namespace, policies};
+use super::support::{at, named, namespace, policies};
 
 /// An object of this number: failed or not, by one of two owners or by none.
 fn object(number: u8, failed: bool, finish: u8, owner: u8) -> Candidate {

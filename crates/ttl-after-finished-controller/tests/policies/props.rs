@@ -15,7 +15,7 @@ use ttl_after_finished_controller::policy::{FinishedKind, Policies};
 use ttl_after_finished_controller::state::Key;
 use ttl_after_finished_controller::view::Finish;
 
-use crate::support::{HOUR, at, named, namespace, policies};
+use super::support::{HOUR, at, named, namespace, policies};
 
 fn any_selector() -> impl Strategy<Value = Value> {
     prop::sample::select(vec![

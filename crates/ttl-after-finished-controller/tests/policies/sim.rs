@@ -25,7 +25,7 @@ use ttl_after_finished_controller::state::{Key, State};
 use ttl_after_finished_controller::view::Finish;
 use ttl_after_finished_controller::{Stores, TtlAfterFinishedController};
 
-use crate::support::{named, namespace};
+use super::support::{named, namespace};
 
 const JOBS: usize = 4;
 

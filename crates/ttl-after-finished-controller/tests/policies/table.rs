@@ -9,7 +9,7 @@ use ttl_after_finished_controller::policy::decide::{LeftBecause, Memory, Verdict
 use ttl_after_finished_controller::policy::view::{Candidate, NamespaceView};
 use ttl_after_finished_controller::view::{Finish, JobView};
 
-use crate::support::{HOUR, at, failed, job, labelled, namespace, owned, pod, policies};
+use super::support::{HOUR, at, failed, job, labelled, namespace, owned, pod, policies};
 
 /// What the cases below choose from.
 fn list() -> Value {

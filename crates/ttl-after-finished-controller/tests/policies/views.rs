@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use ttl_after_finished_controller::policy::view::{Candidate, JobCandidateWire, NamespaceWire, PodWire};
 use ttl_after_finished_controller::view::Finish;
 
-use crate::support::at;
+use super::support::at;
 
 fn metadata() -> Value {
     json!({

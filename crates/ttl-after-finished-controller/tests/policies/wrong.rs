@@ -3,7 +3,7 @@
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::support::{policies, problems};
+use super::support::{policies, problems};
 
 /// The policy with these fields in place of its own, second in a file; null takes a field off.
 fn second(fields: &Value) -> Value {
