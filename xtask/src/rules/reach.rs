@@ -47,7 +47,12 @@ impl<'a> Functions<'a> {
         let mut words = BTreeSet::new();
         let source = self.1.iter().find(|source| source.path == file);
         let modules = source.into_iter().flat_map(|source| source.text.lines());
-        let modules = modules.filter_map(|line| line.strip_prefix("mod ")?.strip_suffix(';'));
+        // Its modules, and others of its binary that it names.
+        let modules = modules.filter_map(|line| {
+            let named = |(_, rest): (&'a str, &'a str)| rest.split("::").next();
+            let declared = || line.strip_prefix("mod ")?.strip_suffix(';');
+            line.split_once("crate::").and_then(named).or_else(declared)
+        });
         let modules: Vec<_> = modules.map(|name| format!("tests/{name}")).collect();
         let test = self.0.iter().filter(|test| {
             let is_helper = || {
