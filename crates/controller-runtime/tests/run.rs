@@ -19,7 +19,7 @@ use controller_testing::sim::START;
 use embedded_apiserver::{Fault, RequestVerb, Resource, Server};
 use serde_json::json;
 
-use crate::dimmer::Dimmer;
+use self::dimmer::Dimmer;
 
 #[path = "../../controller-core/examples/dimmer.rs"]
 #[allow(dead_code, unreachable_pub, reason = "it is a binary")]

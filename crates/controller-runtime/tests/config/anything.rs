@@ -6,7 +6,7 @@ use controller_runtime::config::config_schema;
 use proptest::prelude::*;
 use serde_json::json;
 
-use crate::toy::{ToyConfig, answer, kebab, toy};
+use super::toy::{ToyConfig, answer, kebab, toy};
 
 /// Any config that passes validation.
 fn valid_config() -> impl Strategy<Value = ToyConfig> {

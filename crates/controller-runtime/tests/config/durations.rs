@@ -7,8 +7,8 @@ use controller_runtime::config::config_schema;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::rows;
-use crate::toy::ToyConfig;
+use super::rows;
+use super::toy::ToyConfig;
 
 fn read(text: impl Into<Value>) -> Result<GoDuration, String> {
     serde_json::from_value(text.into()).map_err(|error| error.to_string())

@@ -14,7 +14,7 @@ use std::os::unix::ffi::OsStringExt;
 use controller_runtime::config::config_schema;
 use serde_json::Value;
 
-use crate::toy::{ToyConfig, answer, kebab, parse_os, toy};
+use self::toy::{ToyConfig, answer, kebab, parse_os, toy};
 
 /// The rows of a table, without its comments and headings.
 fn rows<const N: usize>(table: &str) -> impl Iterator<Item = [&str; N]> {

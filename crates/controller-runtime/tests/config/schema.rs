@@ -3,7 +3,7 @@
 use controller_runtime::config::{config_schema, effective};
 use serde_json::{Value, json};
 
-use crate::toy::{ToyConfig, answer};
+use super::toy::{ToyConfig, answer};
 
 /// Returns whether `value` fits the schema, for the subset of JSON Schema in use.
 fn fits(schema: &Value, value: &Value) -> bool {
