@@ -126,6 +126,7 @@ fn by_policy(
         Ok(index) => {
             let memory = Memory {
                 since: Duration::ZERO,
+                counts_from: Duration::ZERO,
                 is_last_failed: false,
                 is_braked: false,
             };

@@ -158,6 +158,9 @@ pub(crate) fn observe(
     cx: &mut ContextMut<'_, TtlAfterFinishedController>,
     event: LoopEvent<'_, TtlAfterFinishedController>,
 ) {
+    if let LoopEvent::Leading(true) = event {
+        cx.state.policies.lead(cx.now.uptime);
+    }
     let requeue = match event {
         LoopEvent::Leading(true) | LoopEvent::Resync => Requeue::Now,
         LoopEvent::Leading(false) => Requeue::Cancel,

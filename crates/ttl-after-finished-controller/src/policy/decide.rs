@@ -56,10 +56,19 @@ pub enum LeftBecause {
 pub struct Memory {
     /// When its policy began to apply, in uptime.
     pub since: Duration,
+    /// Before this, in uptime, nobody knows how much its policy has deleted within the hour.
+    pub counts_from: Duration,
     /// It is among the last that failed.
     pub is_last_failed: bool,
     /// The brake of its policy is engaged.
     pub is_braked: bool,
+}
+
+impl Memory {
+    /// When the policy may delete the object, in uptime.
+    pub fn allowed(self, grace: Duration) -> Duration {
+        self.since.saturating_add(grace).max(self.counts_from)
+    }
 }
 
 /// What a policy wants of an object now.
@@ -181,10 +190,8 @@ pub fn judge(policies: &Policies, index: usize, object: &Candidate, memory: Memo
             due,
         };
     }
-    let left = memory
-        .since
-        .saturating_add(policies.grace)
-        .saturating_sub(now.uptime);
+    let allowed = memory.allowed(policies.grace);
+    let left = allowed.saturating_sub(now.uptime);
     if !left.is_zero() {
         return Verdict::InGrace {
             policy: index,

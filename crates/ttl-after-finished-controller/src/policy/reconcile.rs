@@ -120,7 +120,7 @@ impl TtlAfterFinishedController {
             by: By::Policy {
                 name: policy.name.clone(),
                 failed: object.failed,
-                allowed: state.since(&key).saturating_add(all.grace),
+                allowed: state.memory(all, index, &key).allowed(all.grace),
             },
         };
         if let Some(max_per_hour) = policy.max_per_hour

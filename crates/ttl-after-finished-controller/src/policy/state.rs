@@ -20,6 +20,11 @@ use super::{FinishedKind, Policies};
 use crate::state::Key;
 use crate::view::Finish;
 
+/// Within which a process leads that had not to wait for another leader.
+const LEADS_AT_ONCE: Duration = Duration::from_mins(1);
+/// How long a delete counts for `maxPerHour`, which counts whole minutes.
+const COUNTS_FOR: Duration = Duration::from_mins(61);
+
 /// What is remembered for policies. A standby remembers, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PolicyState {
@@ -29,6 +34,8 @@ pub struct PolicyState {
     since: Duration,
     /// Objects to which their policy began to apply later.
     began: BTreeMap<Key, Duration>,
+    /// Before this nobody knows what the last leader deleted within the hour.
+    counts_from: Duration,
     failed: LastFailed,
     brakes: BTreeMap<Arc<str>, Brake>,
 }
@@ -62,6 +69,13 @@ impl PolicyState {
         }
     }
 
+    /// A term begins. Who has waited for it follows another leader, whose deletes count for an hour.
+    pub(crate) fn lead(&mut self, now: Duration) {
+        if now.saturating_sub(self.since) > LEADS_AT_ONCE {
+            self.counts_from = now.saturating_add(COUNTS_FOR);
+        }
+    }
+
     /// When the policy of this object began to apply to it.
     pub fn since(&self, key: &Key) -> Duration {
         self.began.get(key).copied().unwrap_or(self.since)
@@ -72,6 +86,9 @@ impl PolicyState {
         let policy = policies.list.get(index);
         Memory {
             since: self.since(key),
+            counts_from: policy
+                .and_then(|policy| policy.max_per_hour)
+                .map_or(Duration::ZERO, |_| self.counts_from),
             is_last_failed: policy.is_some_and(|policy| self.failed.keeps(key, policy.keep_last_failed)),
             is_braked: policy.is_some_and(|policy| self.is_braked(&policy.name)),
         }

@@ -123,7 +123,7 @@ proptest! {
     ) {
         let Ok(index) = applying(&all, &object, Some(&team)) else { return Ok(()); };
         let since = Duration::from_secs(since);
-        let memory = Memory { since, is_last_failed: false, is_braked: false };
+        let memory = Memory { since, counts_from: Duration::ZERO, is_last_failed: false, is_braked: false };
         let now = Now {
             wall: saturating_add(at("00:00:00"), Duration::from_secs(wall)),
             uptime: Duration::from_secs(uptime),

@@ -118,6 +118,7 @@ fn one() -> Value {
 
 const MEMORY: Memory = Memory {
     since: Duration::ZERO,
+    counts_from: Duration::ZERO,
     is_last_failed: false,
     is_braked: false,
 };
@@ -148,6 +149,10 @@ fn waits(time: &str) -> Verdict {
 #[case::a_label_changed_a_minute_ago(
     job(), Memory { since: HOUR * 5, ..MEMORY }, "20:00:00", HOUR * 5 + Duration::from_mins(1),
     Verdict::InGrace { policy: 0, finish: at("10:00:00"), due: at("11:00:00"), left: Duration::from_mins(59) })]
+#[case::what_another_leader_deleted_still_counts(
+    job(), Memory { counts_from: HOUR * 7, ..MEMORY }, "20:00:00", HOUR * 6,
+    Verdict::InGrace { policy: 0, finish: at("10:00:00"), due: at("11:00:00"), left: HOUR }
+)]
 #[case::the_grace_period_is_over(job(), Memory { since: HOUR * 5, ..MEMORY }, "20:00:00", HOUR * 6, due("11:00:00"))]
 #[case::both_are_to_come(job(), MEMORY, "10:30:00", Duration::ZERO, waits("11:00:00"))]
 #[case::the_last_that_failed(

@@ -95,3 +95,30 @@ async fn a_restart_releases_the_brake() {
     let _second = world.start_with(with(&policies, 0));
     assert_eq!(world.alive_after(60).await, 0);
 }
+
+/// Two rates of a policy within one hour would be one too many.
+#[tokio::test(start_paused = true)]
+async fn a_standby_that_takes_over_waits_until_the_last_leaders_deletes_count_no_more() {
+    let world = World::new();
+    for number in 0..12 {
+        world.ended(
+            &format!("braked-{number}"),
+            "Complete",
+            -60,
+            &json!({ "app": "a" }),
+        );
+    }
+    let policies = json!([
+        { "name": "braked", "ttlAfterSucceeded": "1s", "maxPerHour": 5, "selector": { "matchLabels": { "app": "a" } } },
+        { "name": "other", "ttlAfterSucceeded": "1s" },
+    ]);
+    let first = world.start_with(with(&policies, 0).elected_as("first"));
+    let second = world.start_with(with(&policies, 0).elected_as("second"));
+    world.pass(120).await;
+    assert_eq!((world.alive(), first.metric(BRAKE)), (7, 1));
+    first.stop().await;
+    world.succeeded("other", 0);
+    assert!(!world.lives_after(5, "other").await);
+    assert_eq!(world.alive_after(3_600).await, 7);
+    assert_eq!((world.alive_after(90).await, second.metric(BRAKE)), (2, 1));
+}
