@@ -9,6 +9,7 @@
 //! | `readout` | `explain` of each state, and a dry run |
 //! | `refused` | deletes that a right or admission refuses for a minute |
 //! | `policies` | clean-up policies: which objects go, next to the built-in loop, in a crowd, and with a broken file |
+//! | `preflight` | the built-in loop may stay on with `onlyPolicies` |
 //! | `permissions` | the permissions are enough and none is unused |
 #![allow(clippy::unwrap_used, reason = "a test")]
 
@@ -18,6 +19,7 @@ mod expiry;
 mod leaders;
 mod permissions;
 mod policies;
+mod preflight;
 mod readout;
 mod refused;
 mod rivals;
