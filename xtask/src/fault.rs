@@ -1,14 +1,11 @@
 //! `cargo xtask fault`: repeats histories of steps and faults, each drawn from a seed.
 //!
-//! A controller's suite is the module `histories` of its test `sync`. This runs its test [`TELL`], which prints each
-//! history in words and how it ended.
+//! A controller's suite is the module `histories` of its test `sync`; a second suite is a module in it. This runs the
+//! test `tell` of the suite, which prints each history in words and how it ended.
 
 use anyhow::{Result, bail};
 
 use crate::command::{self, cargo};
-
-/// The test that prints the histories of the seeds in `$FAULT_SEEDS`.
-const TELL: &str = "histories::tell";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -18,7 +15,7 @@ pub(crate) struct Args {
     /// Several seeds, FROM up to and without TO
     #[arg(long, value_name = "FROM..TO", conflicts_with = "seed")]
     seeds: Option<String>,
-    /// The controller whose histories they are
+    /// The controller whose histories they are, or CONTROLLER/MODULE
     #[arg(long, value_name = "CONTROLLER", default_value = "ttl-controller")]
     suite: String,
     /// Print each request of the controller, too
@@ -32,8 +29,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         (None, Some(seeds)) => seeds.clone(),
         (None, None) => bail!("which seed? --seed N or --seeds FROM..TO"),
     };
-    let mut test = cargo(["test", "--quiet", "--package", &args.suite, "--test", "sync"]);
-    test.args(["--", "--exact", TELL, "--ignored", "--nocapture"]);
+    let (package, tell) = match args.suite.split_once('/') {
+        Some((package, module)) => (package, format!("histories::{module}::tell")),
+        None => (&*args.suite, "histories::tell".to_owned()),
+    };
+    let mut test = cargo(["test", "--quiet", "--package", package, "--test", "sync"]);
+    test.args(["--", "--exact", &tell, "--ignored", "--nocapture"]);
     test.env("FAULT_SEEDS", seeds);
     if args.verbose {
         test.env("FAULT_VERBOSE", "true");

@@ -49,6 +49,31 @@ resourceclaim-controller | gives a device to a claim | PATCH /apis/resource.k8s.
 resourceclaim-controller | has a pod replaced | PATCH /api/v1/namespaces/default/pods/works/status | {"status":{"phase":"Failed"}}
 "#;
 
+/// [`TRIES`] with a token of ttl-after-finished-controller whose policies name pods, and leave Jobs with a ttl to the
+/// built-in loop.
+const TRIES_OF_POLICIES: &str = r#"
+deletes a pod that runs | DELETE /api/v1/namespaces/default/pods/works | {"preconditions":{"uid":"UID","resourceVersion":"VERSION"}}
+deletes a pod that is to stay | DELETE /api/v1/namespaces/default/pods/kept | {"preconditions":{"uid":"UID","resourceVersion":"VERSION"}}
+deletes whichever finished pod has a name | DELETE /api/v1/namespaces/default/pods/ended | {}
+deletes a finished pod that may have changed | DELETE /api/v1/namespaces/default/pods/ended | {"preconditions":{"uid":"UID"}}
+deletes a Job that runs | DELETE /apis/batch/v1/namespaces/default/jobs/works | {"preconditions":{"uid":"UID","resourceVersion":"VERSION"},"propagationPolicy":"Foreground"}
+deletes a Job that is to stay | DELETE /apis/batch/v1/namespaces/default/jobs/kept | {"preconditions":{"uid":"UID","resourceVersion":"VERSION"},"propagationPolicy":"Foreground"}
+deletes whichever Job has a name | DELETE /apis/batch/v1/namespaces/default/jobs/stays | {"propagationPolicy":"Foreground"}
+deletes a Job that may have changed | DELETE /apis/batch/v1/namespaces/default/jobs/stays | {"preconditions":{"uid":"UID"},"propagationPolicy":"Foreground"}
+leaves the pods of a Job behind | DELETE /apis/batch/v1/namespaces/default/jobs/stays | {"preconditions":{"uid":"UID","resourceVersion":"VERSION"},"propagationPolicy":"Orphan"}
+deletes a Job whose ttl is for the built-in loop | DELETE /apis/batch/v1/namespaces/default/jobs/goes | {"preconditions":{"uid":"UID","resourceVersion":"VERSION"},"propagationPolicy":"Foreground"}
+"#;
+
+/// What the same token must be able to do.
+const WORK_OF_POLICIES: &str = r#"
+deletes a finished pod | DELETE /api/v1/namespaces/default/pods/ended | {"preconditions":{"uid":"UID","resourceVersion":"VERSION"}}
+deletes a finished Job without a ttl | DELETE /apis/batch/v1/namespaces/default/jobs/stays | {"preconditions":{"uid":"UID","resourceVersion":"VERSION"},"propagationPolicy":"Foreground"}
+"#;
+
+const POLICIES: &str = r#"--set-json=config={"onlyPolicies":true,"policies":[{"name":"p","kinds":["Job","Pod"],"ttlAfterSucceeded":"1h"}]}"#;
+
+const LIMITED: &str = "--set=admissionPolicy.enabled=true";
+
 /// Requests that every token is tried with.
 const TRIES_OF_ALL: &str = r#"
 makes a Lease that others could lead by | POST /apis/coordination.k8s.io/v1/namespaces/kube-system/leases | {"metadata":{"name":"other"}}
@@ -64,29 +89,36 @@ struct Try {
 }
 
 fn tries() -> Vec<Try> {
-    let of = |controller, row: &'static str| {
+    let own = TRIES.trim().lines().map(|row| {
+        let (controller, row) = row.split_once(" | ").unwrap();
+        Try::of(controller, row)
+    });
+    let all = TRIES_OF_ALL.trim().lines();
+    own.chain(all.flat_map(|row| CHARTS.map(|controller| Try::of(controller, row))))
+        .collect()
+}
+
+fn tries_of_policies(rows: &'static str) -> Vec<Try> {
+    let rows = rows.trim().lines();
+    rows.map(|row| Try::of("ttl-after-finished-controller", row))
+        .collect()
+}
+
+impl Try {
+    fn of(controller: &'static str, row: &'static str) -> Self {
         let [what, request, body] = *row.splitn(3, " | ").collect::<Vec<_>>() else {
             panic!("no row: {row}");
         };
         let (verb, path) = request.split_once(' ').unwrap();
-        Try {
+        Self {
             controller,
             what,
             verb,
             path,
             body,
         }
-    };
-    let own = TRIES.trim().lines().map(|row| {
-        let (controller, row) = row.split_once(" | ").unwrap();
-        of(controller, row)
-    });
-    let all = TRIES_OF_ALL.trim().lines();
-    own.chain(all.flat_map(|row| CHARTS.map(|controller| of(controller, row))))
-        .collect()
-}
+    }
 
-impl Try {
     /// Sends the request as a dry run and returns the API server's refusal.
     async fn send(&self, admin: &Client, thief: &Client) -> Result<(), String> {
         let mut body = self.body.to_owned();
@@ -138,6 +170,10 @@ fn objects() -> Value {
             },
         })
     };
+    let kept = |mut object: Value| {
+        object["metadata"]["annotations"] = json!({"ttl-after-finished-controller/keep": "true"});
+        object
+    };
     let claim = |name: &str, metadata: Value| {
         let mut claim = json!({
             "apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata,
@@ -160,6 +196,8 @@ fn objects() -> Value {
         ),
         pod("nowhere", json!({})),
         pod("crowded", json!({"resourceClaims": entries})),
+        pod("ended", json!({})),
+        kept(pod("kept", json!({}))),
         json!({
             "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
             "metadata": {"name": "works", "namespace": "default"}, "spec": {"selector": {}},
@@ -167,6 +205,8 @@ fn objects() -> Value {
         job("runs", json!(0)),
         job("stays", Value::Null),
         job("goes", json!(0)),
+        job("works", Value::Null),
+        kept(job("kept", Value::Null)),
         claim("idle", json!({"finalizers": ["example.com/stays"]})),
         claim(
             "used",
@@ -177,7 +217,7 @@ fn objects() -> Value {
 }
 
 /// Statuses of these objects, by resource and name.
-fn statuses() -> [(&'static str, &'static str, Value); 5] {
+fn statuses() -> [(&'static str, &'static str, Value); 8] {
     let ready = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
     let finished = json!({
         "startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:00:00Z",
@@ -196,7 +236,10 @@ fn statuses() -> [(&'static str, &'static str, Value); 5] {
             json!({"disruptionsAllowed": 1, "currentHealthy": 3, "desiredHealthy": 2, "expectedPods": 3}),
         ),
         ("job", "stays", finished.clone()),
-        ("job", "goes", finished),
+        ("job", "goes", finished.clone()),
+        ("job", "kept", finished),
+        ("pod", "ended", json!({"phase": "Succeeded"})),
+        ("pod", "kept", json!({"phase": "Failed"})),
         ("resourceclaim", "used", used),
     ]
 }
@@ -243,30 +286,43 @@ async fn a_stolen_token_does_no_more_than_its_controller() {
     let tries = tries();
     assert!(tries.len() > 12);
     let owner = control_plane.client();
-    for attempt in &tries {
-        let sent = attempt.send(&owner, &thieves[attempt.controller]).await;
-        let Try { controller, what, .. } = attempt;
-        assert_eq!(sent, Ok(()), "without a policy {controller} {what}");
-    }
-
+    are_made(&tries, &owner, &thieves).await;
+    let upgrade = |name: &str, flags: &[&str]| {
+        let chart = chart(name);
+        let release = ["upgrade", name, &chart, "-n", NAMESPACE, &kubeconfig];
+        said(helm(&[&release, flags].concat()));
+    };
     for name in CHARTS {
-        let enabled = "--set=admissionPolicy.enabled=true";
-        said(helm(&[
-            "upgrade",
-            name,
-            &chart(name),
-            "-n",
-            NAMESPACE,
-            enabled,
-            &kubeconfig,
-        ]));
+        upgrade(name, &[LIMITED]);
     }
     until_checked(&control_plane).await;
-    for attempt in &tries {
+    are_refused(&tries, &owner, &thieves).await;
+    record_all_claims(&thieves["resourceclaim-controller"]).await;
+
+    let [tries, work] = [TRIES_OF_POLICIES, WORK_OF_POLICIES].map(tries_of_policies);
+    upgrade("ttl-after-finished-controller", &[POLICIES]);
+    are_made(&tries, &owner, &thieves).await;
+    upgrade("ttl-after-finished-controller", &[POLICIES, LIMITED]);
+    until_checked(&control_plane).await;
+    are_refused(&tries, &owner, &thieves).await;
+    are_made(&work, &owner, &thieves).await;
+}
+
+/// Without policies of admission, the roles allow each of these; they are in force a moment later.
+async fn are_made(tries: &[Try], owner: &Client, thieves: &BTreeMap<&str, Client>) {
+    for attempt in tries {
+        let Try { controller, what, .. } = attempt;
+        let made = async || attempt.send(owner, &thieves[controller]).await.ok();
+        soon(&format!("{controller} {what}"), made).await;
+    }
+}
+
+async fn are_refused(tries: &[Try], owner: &Client, thieves: &BTreeMap<&str, Client>) {
+    for attempt in tries {
         let Try { controller, what, .. } = attempt;
         let thief = &thieves[controller];
         // The API server receives the policies by watch, with a delay.
-        let refused = async || attempt.send(&owner, thief).await.err();
+        let refused = async || attempt.send(owner, thief).await.err();
         let refused = soon(
             &format!("with the policy {controller} is refused: {what}"),
             refused,
@@ -275,9 +331,8 @@ async fn a_stolen_token_does_no_more_than_its_controller() {
         let by = format!("ValidatingAdmissionPolicy '{controller}-");
         assert!(refused.contains(&by), "{controller} {what}: {refused}");
         // The policies limit no other account.
-        assert_eq!(attempt.send(&owner, &owner).await, Ok(()), "{what}");
+        assert_eq!(attempt.send(owner, owner).await, Ok(()), "{what}");
     }
-    record_all_claims(&thieves["resourceclaim-controller"]).await;
 }
 
 /// Waits until kube-controller-manager has type-checked the expressions, and fails if one reads an unknown field.

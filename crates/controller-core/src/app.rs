@@ -209,6 +209,8 @@ pub struct Printed {
 pub struct Preflight<A: App> {
     /// The loop that the controller replaces. It has the controller's name in `--controllers`.
     pub built_in: BuiltIn,
+    /// True if the loop must keep running, because a part of its work is left to it.
+    pub shares_work: fn(&A::Config) -> bool,
     /// The rules of the controller's `ClusterRole`, as YAML: the chart's.
     pub rules: &'static str,
     /// The rules needed only with a feature gate or a setting.

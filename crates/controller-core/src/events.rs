@@ -17,8 +17,8 @@ pub trait Recorder {
 pub struct Event {
     /// The object that the event is about.
     pub regarding: Reference,
-    /// Another object that took part.
-    pub related: Option<Reference>,
+    /// Another object that took part; few events have one.
+    pub related: Option<Box<Reference>>,
     /// `type`.
     pub type_: EventType,
     /// Why it happened, in `PascalCase`; at most 128 bytes.

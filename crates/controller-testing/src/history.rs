@@ -38,6 +38,8 @@ pub const NEVER_NEEDED: &str = "no such write is ever needed";
 pub trait Scene: Default + Send + 'static {
     type App: App<Config: Default> + 'static;
 
+    /// The name of the scene for `cargo xtask fault --suite`: of the controller, with `/MODULE` if it has another scene.
+    const TITLE: &'static str = <Self::App as App>::ABOUT.name;
     /// The resources that the controller lists and watches.
     const READS: &'static [&'static Resource];
     /// The resources that the controller writes.
@@ -58,6 +60,11 @@ pub trait Scene: Default + Send + 'static {
     /// The client of a starting process.
     fn client(&self, life: &Life) -> Client {
         life.client.clone()
+    }
+
+    /// How a process starts.
+    fn start(&self) -> Start<ConfigOf<Self::App>> {
+        Start::of::<Self::App>()
     }
 
     /// Says whether the controller may make this write now. Not called for writes of Leases and events.
@@ -192,6 +199,7 @@ impl<S: Scene> Suite for Histories<S> {
     type Action = Scripted<S>;
 
     const NAME: &'static str = S::App::ABOUT.name;
+    const TITLE: &'static str = S::TITLE;
     const READS: &'static [&'static Resource] = S::READS;
     const WRITES: &'static [&'static Resource] = S::WRITES;
     const GETS: bool = S::GETS;
@@ -211,9 +219,10 @@ impl<S: Scene> Suite for Histories<S> {
     }
 
     fn process(&self, life: Life) -> impl Future<Output = Result<(), String>> + Send + 'static {
-        let client = self.scene.lock().client(&life);
+        let scene = self.scene.lock();
+        let (client, start) = (scene.client(&life), scene.start());
         let run = Arc::clone(&self.run);
-        let start = Start::of::<S::App>().running(move |config, env| run(config, env));
+        let start = start.running(move |config, env| run(config, env));
         start.live(Life { client, ..life })
     }
 

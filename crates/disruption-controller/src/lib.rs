@@ -109,6 +109,7 @@ impl App for DisruptionController {
             // The built-in's events come from `controllermanager`, which may be any of its loops.
             events: None,
         },
+        shares_work: |_| false,
         rules: include_str!("../../../charts/src/disruption-controller/rules.yaml"),
         rules_of_gates: None,
     });

@@ -80,7 +80,7 @@ impl Event {
                 tracing::warn!(%claim, "{note}");
                 let claim = reference("resource.k8s.io/v1", "ResourceClaim", &claim, &uid);
                 recorder.publish(Published {
-                    related: Some(reference("v1", "Pod", &pod, &pod_uid)),
+                    related: Some(Box::new(reference("v1", "Pod", &pod, &pod_uid))),
                     ..Published::warning(claim, "ResourceClaimFull", "ReserveResourceClaim", note)
                 });
             }

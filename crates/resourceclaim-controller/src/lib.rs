@@ -105,6 +105,7 @@ impl App for ResourceClaimController {
             }),
             events: Some("resource_claim"),
         },
+        shares_work: |_| false,
         rules: include_str!("../../../charts/src/resourceclaim-controller/rules.yaml"),
         rules_of_gates: Some(RulesOfGates {
             rules: include_str!("../../../charts/src/resourceclaim-controller/rules-of-gates.yaml"),

@@ -101,6 +101,7 @@ impl App for TaintEvictionController {
             writes: None,
             events: Some(NAME),
         },
+        shares_work: |_| false,
         rules: include_str!("../../../charts/src/taint-eviction-controller/rules.yaml"),
         rules_of_gates: Some(RulesOfGates {
             rules: include_str!("../../../charts/src/taint-eviction-controller/rules-of-gates.yaml"),

@@ -113,8 +113,8 @@ impl Remark {
                 uid,
             } => {
                 let note = format!(
-                    "policy {policy} has deleted {max_per_hour} objects within an hour (maxPerHour) and stops here; \
-                     change the policies or restart the controller to release the brake"
+                    "policy {policy} stops here, as it has reached its maxPerHour ({max_per_hour}); change the \
+                     policies or restart the controller to release the brake"
                 );
                 tracing::error!(%key, %policy, reason = "BrakeEngaged", "{note}");
                 recorder.publish(Published::warning(

@@ -144,6 +144,8 @@ impl App for TtlAfterFinishedController {
             writes: None,
             events: None,
         },
+        // Jobs with a ttl.
+        shares_work: |config| config.only_policies,
         rules: include_str!("../../../charts/src/ttl-after-finished-controller/rules.yaml"),
         rules_of_gates: Some(RulesOfGates {
             rules: include_str!("../../../charts/src/ttl-after-finished-controller/rules-of-policies.yaml"),

@@ -113,10 +113,12 @@ impl Controller for TtlAfterFinishedController {
                     cx.out.record(Event::NotDeleted(deletion.clone(), failed.clone()));
                 }
             }
-            ResultOf::Remembered(StateChange::Policies(_))
-            | ResultOf::Outcome(_, Outcome::Planned)
-            | ResultOf::Sent(_)
-            | ResultOf::Answer(..) => {}
+            ResultOf::Outcome(deletion, Outcome::Planned) => {
+                if let By::Policy { name, .. } = &deletion.by {
+                    cx.state.policies.plan(name, deletion.key(), cx.now.uptime);
+                }
+            }
+            ResultOf::Remembered(StateChange::Policies(_)) | ResultOf::Sent(_) | ResultOf::Answer(..) => {}
         }
     }
 

@@ -164,7 +164,8 @@ pub(crate) fn observe(
     let requeue = match event {
         LoopEvent::Leading(true) | LoopEvent::Resync => Requeue::Now,
         LoopEvent::Leading(false) => Requeue::Cancel,
-        LoopEvent::Synced => return begin(cx, &controller.policies),
+        // The file may have changed since the start.
+        LoopEvent::Synced => return begin(cx, &Arc::clone(cx.state.policies.current(&controller.policies))),
         LoopEvent::Watching(..) | LoopEvent::Overdue(_) => return,
     };
     requeue_all(cx, requeue);

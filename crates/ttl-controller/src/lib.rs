@@ -68,6 +68,7 @@ impl App for TtlController {
             }),
             events: None,
         },
+        shares_work: |_| false,
         rules: include_str!("../../../charts/src/ttl-controller/rules.yaml"),
         rules_of_gates: None,
     });

@@ -105,6 +105,8 @@ impl Recorder for EventRecorder {
         event
             .note
             .truncate(event.note.floor_char_boundary(NOTE_LENGTH_LIMIT));
+        // Thousands may wait.
+        event.note.shrink_to_fit();
         let at = publisher.clock.now();
         match publisher.queue.try_send(Occurrence { event, at }) {
             Ok(()) => {}

@@ -204,7 +204,7 @@ impl EventSender {
             action: Some(event.action.to_owned()),
             reason: Some(event.reason.to_owned()),
             regarding: Some((&event.regarding).into()),
-            related: event.related.as_ref().map(Into::into),
+            related: event.related.as_deref().map(Into::into),
             note: Some(event.note.clone()),
             type_: Some(event.type_.as_str().to_owned()),
             ..EventObject::default()

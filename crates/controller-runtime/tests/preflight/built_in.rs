@@ -201,6 +201,48 @@ fn a_managed_control_plane_blocks_and_only_a_dry_run_is_left(
     assert_eq!(decide(&facts).exit_code(), 0);
 }
 
+#[rstest]
+#[case::on(
+    Ok("*"),
+    Level::Ok,
+    "on: pod kube-system/kube-controller-manager-a runs it; it may stay on"
+)]
+#[case::unknown(
+    Err("may not list pods in kube-system"),
+    Level::Ok,
+    "cannot tell whether it is off: may not list pods in kube-system; it may stay on"
+)]
+#[case::off(
+    Ok(OFF),
+    Level::Warning,
+    "off: each of 1 kube-controller-managers has it switched off; nobody does what is left to it"
+)]
+fn a_built_in_loop_that_shares_the_work_may_stay_on(
+    #[case] controllers: Result<&str, &str>,
+    #[case] level: Level,
+    #[case] text: &str,
+) {
+    let mut facts = ready();
+    facts.shares_work = true;
+    facts.control_plane = Ok(vec![node("a")]);
+    facts.managers = match controllers {
+        Ok(controllers) => Ok(vec![manager("a", controllers)]),
+        Err(unread) => Err(unread.to_owned()),
+    };
+    let report = decide(&facts);
+    let finding = of(&report, Check::BuiltInLoop)[0];
+    assert_eq!(
+        (finding.level, &*finding.text, &finding.todo),
+        (level, text, &None)
+    );
+    assert_eq!(report.exit_code(), 0);
+    assert!(
+        report
+            .text()
+            .ends_with("disruption-controller may be switched on\n")
+    );
+}
+
 #[test]
 fn beside_the_built_in_loop_a_dry_run_may_begin() {
     let mut facts = ready();

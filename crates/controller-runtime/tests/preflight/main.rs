@@ -58,6 +58,7 @@ fn ready() -> Facts {
             alias: Some("disruption"),
             ..Default::default()
         },
+        shares_work: false,
         dry_run: false,
         version: Ok(release("v1.36.3", 36)),
         supported: 35..=37,

@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FailedSeed {
-    /// Name of the suite: the controller's name.
+    /// Name of the suite for `cargo xtask fault`.
     pub suite: &'static str,
     /// The seed that fails.
     pub seed: u64,

@@ -66,6 +66,8 @@ pub trait Suite: Clone + Send + Sync + 'static {
 
     /// The controller's name: its crate, its Lease in `kube-system`, its field manager.
     const NAME: &'static str;
+    /// The name of the suite for `cargo xtask fault --suite`.
+    const TITLE: &'static str = Self::NAME;
     /// The resources that the controller lists and watches.
     const READS: &'static [&'static Resource];
     /// The resources that the controller writes.

@@ -205,7 +205,7 @@ fn shrunk<S: Suite>(suite: &S, history: History<S::Action>, first: &Flaw, shrink
     }
     let what = flaw(suite, &smaller).map(|flaw| flaw.to_string());
     FailedSeed {
-        suite: S::NAME,
+        suite: S::TITLE,
         seed,
         first: first.to_string(),
         what: what.unwrap_or_default(),

@@ -125,6 +125,7 @@ impl TtlAfterFinishedController {
         };
         if let Some(max_per_hour) = policy.max_per_hour
             && cx.pass.outcome(&deletion).is_none()
+            && !state.is_planned(&key)
             && state.brakes_at(&policy.name, policy.max_per_hour, cx.now.uptime)
         {
             let engaged = Remark::BrakeEngaged {

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | TAF-15 | `PolicyState::since`, `PolicyState::candidate_changed`, `PolicyState::namespace_changed` | `tests/sync/policies/grace.rs::nothing_goes_within_the_grace_period_of_a_start`, `tests/sync/policies/grace.rs::a_changed_label_of_object_or_namespace_begins_the_grace_period_anew` |
 //! | TAF-16 | `LastFailed::place` | `tests/policies/kept.rs::the_last_that_failed_are_kept_in_any_order_of_changes` |
-//! | TAF-17 | `Brake::count`, `PolicyState::brakes_at` | `tests/sync/policies/brake.rs::a_policy_that_would_delete_more_than_its_maximum_stops_and_says_so_once` |
+//! | TAF-17 | `Brake::count`, `PolicyState::brakes_at`, `PolicyState::plan` | `tests/sync/policies/brake.rs::a_policy_that_would_delete_more_than_its_maximum_stops_and_says_so_once`, `tests/sync/policies/brake.rs::a_dry_run_stops_where_the_controller_would` |
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -38,6 +38,8 @@ pub struct PolicyState {
     counts_from: Duration,
     failed: LastFailed,
     brakes: BTreeMap<Arc<str>, Brake>,
+    /// What a dry run would have deleted: the brake has counted it.
+    planned: BTreeSet<Key>,
 }
 
 impl PolicyState {
@@ -90,7 +92,7 @@ impl PolicyState {
                 .and_then(|policy| policy.max_per_hour)
                 .map_or(Duration::ZERO, |_| self.counts_from),
             is_last_failed: policy.is_some_and(|policy| self.failed.keeps(key, policy.keep_last_failed)),
-            is_braked: policy.is_some_and(|policy| self.is_braked(&policy.name)),
+            is_braked: policy.is_some_and(|policy| self.is_braked(&policy.name)) && !self.is_planned(key),
         }
     }
 
@@ -106,11 +108,16 @@ impl PolicyState {
             let Some(old) = old else {
                 return Vec::new();
             };
-            self.began.remove(&Key::of(old));
+            let key = Key::of(old);
+            self.began.remove(&key);
+            self.planned.remove(&key);
             return self.failed.place(policies, old, None);
         };
         let applied = applying(policies, new, namespace);
         let old = old.filter(|old| old.object.uid == new.object.uid);
+        if old.is_none() {
+            self.planned.remove(&Key::of(new));
+        }
         let was = old.map(|old| applying(policies, old, namespace));
         let began = match (was, applied) {
             (_, Err(_)) => Began::Not,
@@ -185,6 +192,17 @@ impl PolicyState {
         self.brakes.entry(Arc::clone(policy)).or_default().count(now);
     }
 
+    /// A dry run would send a delete by this policy, maybe again.
+    pub(crate) fn plan(&mut self, policy: &Arc<str>, object: Key, now: Duration) {
+        if self.planned.insert(object) {
+            self.count(policy, now);
+        }
+    }
+
+    pub(super) fn is_planned(&self, object: &Key) -> bool {
+        self.planned.contains(object)
+    }
+
     /// A delete by this policy was refused.
     pub(crate) fn uncount(&mut self, policy: &Arc<str>) {
         if let Some(brake) = self.brakes.get_mut(policy) {
@@ -194,7 +212,7 @@ impl PolicyState {
 
     /// The number of entries about objects.
     pub fn held(&self) -> usize {
-        self.began.len() + self.failed.of.len()
+        self.began.len() + self.failed.of.len() + self.planned.len()
     }
 }
 

@@ -9,15 +9,19 @@
 //! | `readout` | `explain` of each state, and a dry run |
 //! | `refused` | deletes that a right or admission refuses for a minute |
 //! | `policies` | clean-up policies: which objects go, next to the built-in loop, in a crowd, and with a broken file |
+//! | `brake` | `maxPerHour` stops a policy, and a person lets it go on |
+//! | `preflight` | the built-in loop may stay on with `onlyPolicies` |
 //! | `permissions` | the permissions are enough and none is unused |
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+mod brake;
 mod clocks;
 mod crowds;
 mod expiry;
 mod leaders;
 mod permissions;
 mod policies;
+mod preflight;
 mod readout;
 mod refused;
 mod rivals;

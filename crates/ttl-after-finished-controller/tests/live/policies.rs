@@ -21,13 +21,13 @@ use tempfile::NamedTempFile;
 
 use crate::support::{BUILT, Cluster, Finish, finished, job};
 
-fn file(text: &str) -> NamedTempFile {
+pub(crate) fn file(text: &str) -> NamedTempFile {
     let file = NamedTempFile::new().unwrap();
     fs::write(file.path(), text).unwrap();
     file
 }
 
-fn flag(file: &NamedTempFile) -> String {
+pub(crate) fn flag(file: &NamedTempFile) -> String {
     format!("--config={}", file.path().display())
 }
 

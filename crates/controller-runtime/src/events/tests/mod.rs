@@ -241,7 +241,7 @@ async fn what_differs_in_anything_is_another_event() {
         |event| event.action = "Other",
         |event| event.type_ = EventType::Warning,
         |event| event.regarding.uid = Uid::from("uid-2"),
-        |event| event.related = Some(event.regarding.clone()),
+        |event| event.related = Some(Box::new(event.regarding.clone())),
     ] {
         let mut event = on_job("note");
         change(&mut event);

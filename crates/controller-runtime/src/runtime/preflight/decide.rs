@@ -14,7 +14,10 @@ const MARGIN: SignedDuration = SignedDuration::from_secs(2);
 pub fn decide(facts: &Facts) -> PreflightReport {
     let nodes = facts.control_plane.iter().flatten().chain(&facts.some_node);
     let distribution = Distribution::of(facts.version.as_ref().ok(), &nodes);
-    let (built_in_loop, built_in) = built_in(facts, distribution);
+    let (built_in_loop, mut built_in) = built_in(facts, distribution);
+    if facts.shares_work {
+        built_in = beside(built_in_loop, built_in);
+    }
     let mut findings = vec![version(facts), clock(facts)];
     findings.extend(permissions(facts));
     findings.push(lease(facts));
@@ -172,6 +175,20 @@ fn built_in(facts: &Facts, distribution: Option<&Distribution>) -> (CheckState, 
         ..Finding::new(Check::BuiltInLoop, level, text)
     };
     (state, finding)
+}
+
+/// The finding on a built-in loop that does its part of the work next to the controller.
+fn beside(state: CheckState, finding: Finding) -> Finding {
+    let (level, rest) = match state {
+        CheckState::Off => (Level::Warning, "nobody does what is left to it"),
+        CheckState::On | CheckState::Unknown => (Level::Ok, "it may stay on"),
+    };
+    Finding {
+        level,
+        text: format!("{}; {rest}", finding.text),
+        todo: None,
+        ..finding
+    }
 }
 
 /// Signs that the loop works; one is enough.

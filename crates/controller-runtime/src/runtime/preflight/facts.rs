@@ -17,6 +17,8 @@ pub struct Facts {
     pub controller: &'static str,
     /// The built-in loop, by what it leaves behind.
     pub built_in: BuiltIn,
+    /// True if the controller leaves a part of the work to the built-in loop.
+    pub shares_work: bool,
     /// True if the controller will write nothing.
     pub dry_run: bool,
     /// The release of the API server.

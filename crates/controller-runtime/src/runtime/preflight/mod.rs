@@ -37,6 +37,7 @@ const SETTINGS: &[&str] = &[
     "leaderElectResourceName",
     "leaderElectResourceNamespace",
     "metricsAuthorization",
+    "onlyPolicies",
 ];
 
 pub(super) fn subcommand() -> Subcommand {
@@ -97,6 +98,7 @@ pub async fn preflight<A: App>(
     let subject = read::Subject {
         controller: A::ABOUT.name,
         built_in: preflight.built_in,
+        shares_work: (preflight.shares_work)(config),
         dry_run: common.dry_run,
         permissions,
         lease,

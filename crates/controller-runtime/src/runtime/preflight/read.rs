@@ -40,6 +40,7 @@ const PROXY_WITHIN: Duration = Duration::from_secs(5);
 pub(super) struct Subject {
     pub(super) controller: &'static str,
     pub(super) built_in: BuiltIn,
+    pub(super) shares_work: bool,
     pub(super) dry_run: bool,
     pub(super) permissions: Vec<Permission>,
     pub(super) lease: LeaseName,
@@ -92,6 +93,7 @@ pub(super) async fn facts(subject: Subject, http: &Http, clock: &Clock) -> Resul
     Ok(Facts {
         controller: subject.controller,
         built_in: subject.built_in,
+        shares_work: subject.shares_work,
         dry_run: subject.dry_run,
         version,
         supported: supported(),

@@ -43,8 +43,8 @@ async fn a_policy_that_would_delete_more_than_its_maximum_stops_and_says_so_once
         .unwrap();
     assert!(
         told.ends_with(
-            "Warning BrakeEngaged policy braked has deleted 7 objects within an hour (maxPerHour) and stops here; \
-             change the policies or restart the controller to release the brake"
+            "Warning BrakeEngaged policy braked stops here, as it has reached its maxPerHour (7); change the policies \
+             or restart the controller to release the brake"
         ),
         "{told}"
     );
@@ -79,6 +79,31 @@ async fn what_the_api_server_refuses_does_not_count() {
     let controller = world.start_with(with(&policies, 0));
     world.pass(60).await;
     assert_eq!((world.alive(), controller.metric(BRAKE)), (0, 0));
+}
+
+/// What a dry run plans again counts once, as the object would be gone.
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_stops_where_the_controller_would() {
+    let world = World::new();
+    for number in 0..5 {
+        world.succeeded(&format!("job-{number}"), -60);
+    }
+    let policies = json!([{ "name": "p", "ttlAfterSucceeded": "1s", "maxPerHour": 5 }]);
+    let dry_run = with(&policies, 0).configured(|config| config.common.dry_run = true);
+    let controller = world.start_with(dry_run);
+    world.pass(10_000).await;
+    let planned = |number| vec![("delete".to_owned(), number)];
+    assert_eq!((controller.planned(), controller.metric(BRAKE)), (planned(5), 0));
+
+    // An hour later, as many may go again.
+    for number in 5..11 {
+        world.succeeded(&format!("job-{number}"), -60);
+    }
+    world.pass(10_000).await;
+    assert_eq!((controller.planned(), controller.metric(BRAKE)), (planned(10), 1));
+    // Those that it has planned would be gone.
+    assert_eq!(controller.metric("controller_planned_writes_undone"), 10);
+    assert_eq!((world.alive(), world.count_events("BrakeEngaged")), (11, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,8 +1,9 @@
 //! The config file changes while the process runs.
 
 use std::fs;
+use std::time::Duration;
 
-use embedded_apiserver::RequestVerb;
+use embedded_apiserver::{Fault, FaultRule, RequestVerb};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -128,6 +129,19 @@ async fn a_broken_file_keeps_the_last_good_one_and_readiness_and_a_metric_say_so
     world.pass(20).await;
     assert_eq!(controller.metric(REFUSED), 0);
     assert!(controller.readyz().contains("[+]config-file ok"));
+}
+
+/// The first lists take half a minute.
+#[tokio::test(start_paused = true)]
+async fn a_file_that_changes_before_the_caches_are_full_counts() {
+    let (world, mut file) = (world(), File::new(ONLY_A));
+    let slow = Fault::Delay(Duration::from_secs(30));
+    world.server.fail(FaultRule::new(slow).resource("jobs").times(1));
+    let _controller = world.start_with(process().config_file(&file.path()));
+    world.pass(5).await;
+    file.write(&A_AND_B.replace("name: a,", "name: a, maxPerHour: 1,"));
+    world.pass(3_700).await;
+    assert_eq!(world.left(), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]

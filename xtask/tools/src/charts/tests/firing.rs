@@ -305,5 +305,5 @@ fn families(controller: &str) -> BTreeSet<String> {
     );
     let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
     let names = types.filter_map(|line| line.split(' ').next());
-    names.chain(OF_EVERY_PROCESS).map(str::to_owned).collect()
+    names.chain(IN_NO_SNAPSHOT).map(str::to_owned).collect()
 }
