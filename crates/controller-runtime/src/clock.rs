@@ -1,10 +1,12 @@
 //! The only clock: wall time and timers from one source, so that a test that moves one moves both.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::time::saturating_add;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, Sleep};
 
@@ -16,12 +18,16 @@ pub struct Clock {
     wall: Wall,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Wall {
     /// The machine's wall clock, which may step.
     System,
-    /// Wall time that follows tokio's (possibly paused) clock from a fixed origin.
-    FromTokio { origin: Instant, wall: Timestamp },
+    /// Wall time that follows tokio's (possibly paused) clock from a fixed origin, but for an error.
+    FromTokio {
+        origin: Instant,
+        wall: Timestamp,
+        wrong: Arc<Mutex<SignedDuration>>,
+    },
 }
 
 impl Clock {
@@ -41,7 +47,16 @@ impl Clock {
             wall: Wall::FromTokio {
                 origin: Instant::now(),
                 wall,
+                wrong: Arc::default(),
             },
+        }
+    }
+
+    /// Makes the wall time of a test's clock, and of its clones, jump to this error; positive: ahead. The machine's
+    /// clock is left alone.
+    pub fn set_wrong(&self, by: SignedDuration) {
+        if let Wall::FromTokio { wrong, .. } = &self.wall {
+            *wrong.lock() = by;
         }
     }
 
@@ -51,9 +66,12 @@ impl Clock {
         reason = "the one place that reads the wall clock"
     )]
     pub fn now(&self) -> Timestamp {
-        match self.wall {
+        match &self.wall {
             Wall::System => Timestamp::now(),
-            Wall::FromTokio { origin, wall } => saturating_add(wall, Instant::now().duration_since(origin)),
+            Wall::FromTokio { origin, wall, wrong } => {
+                let right = saturating_add(*wall, Instant::now().duration_since(*origin));
+                right.saturating_add(*wrong.lock()).unwrap_or(Timestamp::MAX)
+            }
         }
     }
 
@@ -100,5 +118,13 @@ mod tests {
         let clock = Clock::starting_at(at("2026-01-01T00:00:00Z"));
         clock.sleep(Duration::from_hours(1)).await;
         assert_eq!(clock.now(), at("2026-01-01T01:00:00Z"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wrong_clock_is_wrong_in_all_its_clones_and_goes_on() {
+        let clock = Clock::starting_at(at("2026-01-01T00:00:00Z"));
+        clock.clone().set_wrong(SignedDuration::from_secs(-60));
+        clock.sleep(Duration::from_mins(2)).await;
+        assert_eq!(clock.now(), at("2026-01-01T00:01:00Z"));
     }
 }

@@ -46,6 +46,10 @@ pub trait Scene: Default + Send + 'static {
     const WRITES: &'static [&'static Resource];
     /// True if the controller reads single objects past its cache.
     const GETS: bool = true;
+    /// True if nobody else acts between the steps, so that etcd can be set back to the last one.
+    const REWINDS: bool = true;
+    /// True if [`Scene::undo`] undoes something.
+    const HAS_RIVAL: bool = false;
     /// Time in which steps are taken and faults happen.
     const LENGTH: Duration = Duration::from_mins(2);
     /// Time after the last fault by which everything must have settled. The client gives up a silent watch only after
@@ -56,6 +60,12 @@ pub trait Scene: Default + Send + 'static {
 
     /// Draws the steps of a history in the order of their times. Steps at time zero set up the world.
     fn steps(draw: &mut Draw) -> Vec<At<Scripted<Self>>>;
+
+    /// Another writer undoes what the controller has written; returns false if there is nothing to undo.
+    fn undo(&mut self, server: &Server) -> bool {
+        let _ = server;
+        false
+    }
 
     /// The client of a starting process.
     fn client(&self, life: &Life) -> Client {
@@ -203,6 +213,8 @@ impl<S: Scene> Suite for Histories<S> {
     const READS: &'static [&'static Resource] = S::READS;
     const WRITES: &'static [&'static Resource] = S::WRITES;
     const GETS: bool = S::GETS;
+    const REWINDS: bool = S::REWINDS;
+    const HAS_RIVAL: bool = S::HAS_RIVAL;
     const LENGTH: Duration = S::LENGTH;
     const SETTLES_WITHIN: Duration = S::SETTLES_WITHIN;
 
@@ -216,6 +228,10 @@ impl<S: Scene> Suite for Histories<S> {
 
     fn act(&self, server: &Server, step: &Scripted<S>) {
         (step.take)(&mut self.scene.lock(), server);
+    }
+
+    fn undo(&self, server: &Server) -> bool {
+        self.scene.lock().undo(server)
     }
 
     fn process(&self, life: Life) -> impl Future<Output = Result<(), String>> + Send + 'static {

@@ -1,4 +1,4 @@
-//! Objects that a controller deletes at a certain time: their [`Past`], and the resulting [`Ends`].
+//! Objects that a controller deletes at a certain time: their [`Past`], and the resulting [`Ends`]. What a rival undid.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -133,6 +133,41 @@ impl<T: Clone> Pasts<T> {
         let left = self.0.iter().filter(|past| past.until.is_none());
         left.map(|past| (past.name.clone(), (fate(past), lives(past))))
             .collect()
+    }
+}
+
+/// A rival undoes fewer writes of one object than this, within [`RIVAL_WINDOW`].
+const MOST_UNDONE: usize = 14;
+const RIVAL_WINDOW: Duration = Duration::from_secs(20);
+
+/// When a rival undid what was written to which object.
+#[derive(Clone, Debug, Default)]
+pub struct UndoneWrites(BTreeMap<String, Vec<Duration>>);
+
+impl UndoneWrites {
+    /// The rival undoes a write now.
+    pub fn add(&mut self, server: &Server, object: &str) {
+        self.0
+            .entry(object.to_owned())
+            .or_default()
+            .push(server.elapsed());
+    }
+
+    /// How many writes of the object were undone.
+    pub fn count(&self, object: &str) -> usize {
+        self.0.get(object).map_or(0, Vec::len)
+    }
+
+    /// Fails for an object that is written again and again: a rival has its peace after three writes, but for those of
+    /// new leaders, and those that something else asks for.
+    pub fn were_left(&self) -> Result<(), String> {
+        for (object, undone) in &self.0 {
+            let mut some = undone.windows(MOST_UNDONE);
+            if let Some(some) = some.find(|some| some[MOST_UNDONE - 1] < some[0] + RIVAL_WINDOW) {
+                return Err(format!("{object} is written against a rival: {some:?}"));
+            }
+        }
+        Ok(())
     }
 }
 

@@ -165,7 +165,7 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
             self = self.elected_as(identity);
         }
         self.dry_run = life.dry_run;
-        let mut running = self.start(life.client, &Clock::starting_at(life.now));
+        let mut running = self.start(life.client, &life.clock);
         tokio::select! {
             biased;
             _ = &mut life.stop => {

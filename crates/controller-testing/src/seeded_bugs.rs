@@ -4,15 +4,14 @@
 //! [`refused`] change its requests and their answers, [`hoarding`] and [`retold`] the events of its informers. Bugs
 //! that every controller can have are ready-made: [`forgets_to_retry`], [`leads_always`], [`asks_again`], [`hoarding`].
 
+mod sources;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use controller_core::cache::{SourceEvent, Versioned, View, Wire};
-use controller_core::meta::ObjectKey;
 use controller_runtime::clock::Clock;
-use controller_runtime::informer::{BoxSource, Source};
 use controller_runtime::leader::Leadership;
 use http::header::{ACCEPT, DATE};
 use http::request::Parts;
@@ -23,6 +22,7 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tower::BoxError;
 
+pub use self::sources::{Retell, hoarding, never_lists_again, retold};
 use crate::fault_history::{FailedSeed, FaultKind, Shrink, Suite, search};
 pub use crate::surroundings::Surroundings;
 
@@ -46,19 +46,6 @@ macro_rules! seeded_bugs {
             $crate::seeded_bugs::$found(&suite, $seed, $what);
         }
     )* };
-}
-
-/// Changes the events of a source.
-pub type Retell<V> = Box<dyn FnMut(&mut SourceEvent<V>) + Send>;
-
-/// A source whose relists remove nothing: objects that a list no longer names are kept.
-struct Hoarding<S: Source> {
-    source: S,
-    known: BTreeMap<ObjectKey, Versioned<S::View>>,
-    /// Objects that the list in progress has not named yet.
-    unnamed: Option<BTreeMap<ObjectKey, Versioned<S::View>>>,
-    /// The end of the list, held back until every object is named.
-    end: Option<SourceEvent<S::View>>,
 }
 
 /// The failure of a suite with a bug, with the faults that it takes; its text contains `what`. `seed` is the first that
@@ -150,23 +137,20 @@ pub fn leads_always(mut env: Surroundings) -> Surroundings {
     env
 }
 
-/// Adds a relist of one kind to the known objects instead of replacing them: objects deleted in the meantime stay.
-pub fn hoarding<W: Wire>(env: Surroundings) -> Surroundings
-where
-    Versioned<W::View>: Clone,
-{
-    env.over_source::<W>(|source| BoxSource::new(Hoarding::new(source)))
-}
-
-/// Passes the events of one kind's informer through `retell`, made anew for each of its sources.
-pub fn retold<W: Wire>(
-    env: Surroundings,
-    retell: impl Fn() -> Retell<W::View> + Send + Sync + 'static,
-) -> Surroundings {
-    env.over_source::<W>(move |source| {
-        let retell = retell();
-        BoxSource::new(Retold { source, retell })
+/// Lists from any API server's watch cache, as client-go does.
+pub fn lists_from_any_cache(mut env: Surroundings) -> Surroundings {
+    env.http = between(env.http.client(), |client, mut head, body| async move {
+        let uri = head.uri.to_string();
+        if uri.contains("sendInitialEvents=true") {
+            head.uri = uri
+                .replace("&resourceVersion=", "&resourceVersion=0")
+                .parse()
+                .unwrap();
+        }
+        send(&client, head, body).await
     })
+    .into();
+    env
 }
 
 /// Changes the bodies of requests before they are sent.
@@ -318,69 +302,4 @@ pub fn refusal(code: StatusCode, reason: &str) -> Response<Body> {
     let mut answer = Response::new(Body::from(status.to_string().into_bytes()));
     *answer.status_mut() = code;
     answer
-}
-
-struct Retold<S: Source> {
-    source: S,
-    retell: Retell<S::View>,
-}
-
-impl<S: Source> Source for Retold<S> {
-    type View = S::View;
-
-    async fn next(&mut self) -> SourceEvent<S::View> {
-        let mut event = self.source.next().await;
-        (self.retell)(&mut event);
-        event
-    }
-}
-
-impl<S: Source> Hoarding<S> {
-    fn new(source: S) -> Self {
-        Self {
-            source,
-            known: BTreeMap::new(),
-            unnamed: None,
-            end: None,
-        }
-    }
-}
-
-impl<S: Source> Source for Hoarding<S>
-where
-    Versioned<S::View>: Clone,
-{
-    type View = S::View;
-
-    async fn next(&mut self) -> SourceEvent<S::View> {
-        while self.end.is_none() {
-            let event = self.source.next().await;
-            match &event {
-                SourceEvent::Init => self.unnamed = Some(self.known.clone()),
-                SourceEvent::InitItem(object) | SourceEvent::Applied(object) => {
-                    let key = object.view.key();
-                    if let Some(unnamed) = &mut self.unnamed {
-                        unnamed.remove(key);
-                    }
-                    self.known.insert(key.clone(), object.clone());
-                }
-                // The list names an object on which no rule may act.
-                SourceEvent::Deleted(_) if self.unnamed.is_some() => continue,
-                SourceEvent::Deleted(object) => {
-                    self.known.remove(&object.key);
-                }
-                SourceEvent::InitDone { .. } => {
-                    self.end = Some(event);
-                    continue;
-                }
-                _ => {}
-            }
-            return event;
-        }
-        if let Some((_, object)) = self.unnamed.as_mut().and_then(BTreeMap::pop_first) {
-            return SourceEvent::InitItem(object);
-        }
-        self.unnamed = None;
-        self.end.take().unwrap()
-    }
 }

@@ -68,7 +68,8 @@ pub enum Fault {
     /// All events and bookmarks of the watch are this late: one resource lags behind another. Other requests are not
     /// affected.
     WatchLags(Duration),
-    /// The get or list shows the past, like an API server whose watch cache lags. Writes and watches are not affected.
+    /// The get or list shows the past, like an API server whose watch cache lags; so do the existing objects with which
+    /// a watch begins. Other requests are not affected.
     Stale {
         /// How far back the state is.
         by: Duration,

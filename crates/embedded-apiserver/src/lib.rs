@@ -274,6 +274,17 @@ impl Server {
         self.down();
     }
 
+    /// Sets etcd back to what it held at `version`, as from a backup: the versions of later writes are given again. The
+    /// server is restarted for that. Does nothing and returns false if the history does not reach so far. Definitions
+    /// must be the same.
+    pub fn set_back(&self, version: u64) -> bool {
+        let is_set_back = self.shared.write(|store| store.set_back(version));
+        if is_set_back {
+            self.down();
+        }
+        is_set_back
+    }
+
     /// Number of requests under [`Fault::LateEffect`] that have yet to take effect.
     pub fn late_effects(&self) -> usize {
         self.shared.late_effects.load(Ordering::Relaxed)

@@ -280,6 +280,7 @@ impl Shared {
             let refused = whole(Watching::refused(&failure, encoding));
             return Ok(respond(StatusCode::OK, encoding.media_of_watch(), refused));
         }
+        let latest = self.latest(&self.store.lock(), &call, options.version);
         let prefix = call.prefix();
         let media = call.view.encoding().media_of_watch();
         let watching = Watching::open(
@@ -289,6 +290,7 @@ impl Shared {
             options,
             call.view,
             call.read_faults,
+            latest,
         );
         Ok(streamed(media, watching.into_stream()))
     }

@@ -178,6 +178,18 @@ impl Store {
         }
     }
 
+    /// Goes back to the state and the version at that time, if history reaches so far, and forgets past events.
+    pub(super) fn set_back(&mut self, version: u64) -> bool {
+        let oldest = self.tables.values().map(|table| table.compacted).max();
+        if version > self.version || version < self.compacted.max(oldest.unwrap_or_default()) {
+            return false;
+        }
+        self.tables.values_mut().for_each(|table| table.set_back(version));
+        self.version = version;
+        self.forget_events();
+        true
+    }
+
     /// Forgets past events, but not past states.
     pub(super) fn forget_events(&mut self) {
         self.eventless = self.version;
@@ -303,6 +315,16 @@ impl Store {
 }
 
 impl Table {
+    fn set_back(&mut self, version: u64) {
+        while let Some(undone) = self.history.pop_back_if(|change| change.version > version) {
+            match undone.before {
+                Some(before) => self.objects.insert(undone.key, before),
+                None => self.objects.remove(&undone.key),
+            };
+        }
+        self.written = self.written.min(version);
+    }
+
     fn remember(&mut self, change: Change) {
         let now = change.at;
         self.written = change.version;

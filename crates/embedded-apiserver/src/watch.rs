@@ -62,7 +62,8 @@ impl Drop for Watching {
 }
 
 impl Watching {
-    /// Opens a watch. The server must have reached the version that the options ask for.
+    /// Opens a watch; existing objects are shown as of `latest`. The server must have reached the version that the
+    /// options ask for.
     pub(super) fn open(
         shared: Arc<Shared>,
         resource: &'static Resource,
@@ -70,6 +71,7 @@ impl Watching {
         options: ListOptions,
         view: View,
         read_faults: ReadFaults,
+        latest: u64,
     ) -> Self {
         let now = shared.clock.instant();
         let deadline = now + options.timeout.unwrap_or(DEFAULT_TIMEOUT);
@@ -90,7 +92,7 @@ impl Watching {
             options,
             shared,
         };
-        watching.start();
+        watching.start(latest);
         watching
     }
 
@@ -107,7 +109,7 @@ impl Watching {
         })
     }
 
-    fn start(&mut self) {
+    fn start(&mut self, latest: u64) {
         let asked = self.options.version.unwrap_or_default();
         let store = self.shared.store.lock();
         if !self.options.initial_events {
@@ -116,9 +118,11 @@ impl Watching {
             self.origin = self.cursor;
             return;
         }
-        self.cursor = store.version();
+        self.cursor = latest.min(store.version());
         self.origin = self.cursor;
-        let all = store.all(self.resource, &self.prefix);
+        // History reaches so far: its version was taken from there.
+        let all = store.at_version(self.resource, &self.prefix, None, self.cursor);
+        let all = all.into_iter().flatten();
         let selected = all.filter(|(_, stored)| self.view.is_selected(&self.options, stored));
         let added = selected.map(|(_, stored)| Event::Object("ADDED", stored.clone()));
         self.pending.extend(added);

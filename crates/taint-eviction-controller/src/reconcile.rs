@@ -9,6 +9,7 @@
 //! | TE-12 | `queues` | `tests/judging.rs::nodes_are_judged_before_pods` |
 //! | TE-14 | `queues` | `tests/sync/order.rs::the_earliest_deadline_goes_first` |
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ use jiff::{SignedDuration, Timestamp};
 use prometheus::Registry;
 
 use crate::brake::{self, Admission};
-use crate::decide::{self, Judgement, PendingEviction, TRIES_A_SECOND, TaintStay, Verdict, clock_ahead};
+use crate::decide::{self, Judgement, PendingEviction, TRIES_A_SECOND, TaintStay, Verdict, after_jump};
 use crate::entry::Entry;
 use crate::events::Event;
 use crate::reconcile_brake::BrakeChange;
@@ -173,7 +174,7 @@ impl Controller for TaintEvictionController {
             ) => self.on_outcome(cx, write, eviction, outcome),
             ResultOf::Answer(Query::Node { name, .. }, reply) => on_node_read(cx, name, reply),
             ResultOf::Answer(Query::Lease(_), reply) => {
-                cx.state.ahead = reply.ahead().map(clock_ahead).or(cx.state.ahead);
+                cx.state.learn_ahead(reply);
             }
             ResultOf::Outcome(Write::Note(..), Outcome::Failed(_))
             | ResultOf::Sent(RequestOf::Query(_))
@@ -243,13 +244,28 @@ impl TaintEvictionController {
         ahead: SignedDuration,
     ) -> Judgement {
         let Context { state, now, .. } = cx;
-        let bound = decide::bound(pod, state.first_sight(pod, now.wall));
+        let jumped = state.jumped(*now);
+        let bound = decide::bound(
+            pod,
+            after_jump(state.first_sight(pod, after_jump(now.wall, -jumped)), jumped),
+        );
+        let mut remembered = Cow::Borrowed(state.remembered(pod));
+        let mut taints = Cow::Borrowed(taints);
+        if !jumped.is_zero() {
+            let remembered = remembered.to_mut().iter_mut().map(|known| &mut known.since);
+            let moments = remembered.chain(taints.to_mut().iter_mut().map(|seen| &mut seen.since));
+            moments.for_each(|since| *since = since.after_jump(jumped));
+        }
         let now = decide::JudgementTime {
             ours: now.wall,
             ahead,
-            sight: state.sight,
+            sight: state.sight.after_jump(jumped),
         };
-        decide::judge(pod, bound, taints, state.remembered(pod), &now, &self.rules)
+        let mut judgement = decide::judge(pod, bound, &taints, &remembered, &now, &self.rules);
+        for known in &mut judgement.remembered {
+            known.since = known.since.after_jump(-jumped);
+        }
+        judgement
     }
 
     /// The pod, its entry and its eviction by the cache, unless it stays or is done with.
@@ -315,11 +331,12 @@ impl TaintEvictionController {
         };
         let later = saturating_add(now.wall, CACHE_CATCHES_UP);
         // Before the first answer, our clock may be ahead by any time.
-        let is_unknown = taints_of(cache).is_none() && state.ahead.is_none();
+        let known = state.ahead(*now);
+        let is_unknown = taints_of(cache).is_none() && known.is_none();
         let ahead = if is_unknown {
             SignedDuration::MAX
         } else {
-            state.ahead.unwrap_or_default()
+            known.unwrap_or_default()
         };
         match self.judge_fresh(cx, &pod, cache, ahead) {
             Verdict::Evict(pending) if pending.is_due(now.wall) => {
@@ -373,7 +390,8 @@ impl TaintEvictionController {
         };
         // Taints that the cache has not shown yet get stays that nothing is remembered for.
         let mut unknown = u64::MAX;
-        judge(&decide::seen(&known, taints, cx.now.wall, || {
+        let now = after_jump(cx.now.wall, -cx.state.jumped(cx.now));
+        judge(&decide::seen(&known, taints, now, || {
             unknown -= 1;
             unknown
         }))

@@ -241,7 +241,12 @@ fn read_lease(cx: &Context<'_, TaintEvictionController>, rules: &BrakeRules) -> 
         _ => return Err(None),
     };
     // Without a date our clock counts, set back if it was found fast.
-    let ours = || reply.asked.wall.checked_sub(state.ahead.unwrap_or_default());
+    let ours = || {
+        reply
+            .asked
+            .wall
+            .checked_sub(state.ahead(reply.asked).unwrap_or_default())
+    };
     let time = reply.date.unwrap_or_else(|| ours().unwrap_or(reply.asked.wall));
     let at = reply.asked.uptime;
     Ok(Read {

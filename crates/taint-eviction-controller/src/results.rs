@@ -12,7 +12,7 @@ use controller_core::api::{AnswerClass as Answered, CallFailed, Denial};
 use controller_core::controller::{ContextMut, Outcome, Reply, Requeue};
 
 use crate::TaintEvictionController;
-use crate::decide::{self, Eviction, RETRIES, clock_ahead};
+use crate::decide::{self, Eviction, RETRIES};
 use crate::entry::Entry;
 use crate::events::Event;
 use crate::requests::{Answer, Write};
@@ -151,11 +151,12 @@ pub(crate) fn on_node_read(
     reply: &Reply<Answer>,
 ) {
     let state = &mut *cx.state;
-    state.ahead = reply.ahead().map(clock_ahead).or(state.ahead);
+    state.learn_ahead(reply);
     match (taints_of(reply), &reply.value) {
         (Some(taints), _) => {
             let before = state.taints.of(name);
-            state.taints.read(name, taints, cx.now.wall);
+            let now = state.steady(cx.now);
+            state.taints.read(name, taints, now);
             if state.taints.of(name) != before {
                 cx.out.enqueue(Key::Node(Arc::clone(name)));
             }
@@ -167,7 +168,7 @@ pub(crate) fn on_node_read(
 
 pub(crate) fn name_skew(cx: &mut ContextMut<'_, TaintEvictionController>) {
     let (state, now) = (&mut *cx.state, cx.now.uptime);
-    let ahead = state.ahead.unwrap_or_default();
+    let ahead = state.ahead(cx.now).unwrap_or_default();
     if !ahead.is_zero() && state.skew_named.is_due(&(), SKEW_NAMED_EVERY, now) {
         cx.out.record(Event::Skew(ahead));
     }

@@ -7,7 +7,7 @@ use controller_core::cache::{SourceEvent, Taken, View, Wire};
 use controller_core::controller::{Controller, LoopEvent, StoreOf, Watches};
 use kube::Resource;
 use kube::discovery::ApiResource;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, oneshot, watch};
 
 use super::{Driver, Env};
 use crate::informer::{Handler, Informer, InformerMetrics, InformerState, ListWatch, Source, set_back};
@@ -37,7 +37,9 @@ impl Sources for Watched {
     }
 }
 
-type Start<C> = Box<dyn FnOnce(&Arc<Driver<C>>, &mut TaskSet) -> watch::Receiver<InformerState> + Send>;
+/// Returns what tells that the informer has synced, and what makes it list again.
+type Start<C> = Box<dyn FnOnce(&Arc<Driver<C>>, &mut TaskSet) -> Started + Send>;
+type Started = (oneshot::Receiver<()>, Arc<Notify>);
 
 /// Applies the events of one informer to its store in the loop.
 struct Filling<C: Controller, V: View> {
@@ -71,17 +73,19 @@ impl<C: Controller, S: Sources> Informers<C> for InformerSet<C, S> {
             };
             let informer = Informer::new(source, env.clock.clone(), metrics, filling);
             let state = informer.state();
+            let list_again = informer.lists_again();
             let name = format!("informer-{resource}");
             let (checked, noted) = (state.clone(), state.clone());
             env.readiness
                 .check(name.clone(), move || checked.borrow().ready(env.clock.instant()));
             env.readiness.notes(name, move || noted.borrow().notes());
             tasks.spawn("informer", informer.run());
-            let (driver, told) = (Arc::clone(driver), state.clone());
+            let driver = Arc::clone(driver);
+            let (tell, synced) = oneshot::channel();
             tasks.spawn("watch health", async move {
-                tell_health(&driver, K::URL_PATH_SEGMENT, told).await;
+                tell_health(&driver, K::URL_PATH_SEGMENT, state, tell).await;
             });
-            state
+            (synced, list_again)
         }));
     }
 }
@@ -103,10 +107,11 @@ impl<C: Controller, S> InformerSet<C, S> {
         tasks: &mut TaskSet,
     ) -> impl Future<Output = ()> + use<C, S> {
         let started = self.start.into_iter().map(|start| start(driver, tasks));
-        let states: Vec<_> = started.collect();
+        let (synced, list_again): (Vec<_>, Vec<_>) = started.unzip();
+        tasks.spawn("set-backs", pass_on(self.env.leadership.set_backs(), list_again));
         async move {
-            for mut state in states {
-                if state.wait_for(|state| state.synced).await.is_err() {
+            for synced in synced {
+                if synced.await.is_err() {
                     // The informer is gone, and with it the process.
                     std::future::pending::<()>().await;
                 }
@@ -115,18 +120,35 @@ impl<C: Controller, S> InformerSet<C, S> {
     }
 }
 
-/// Tells the loop, for ever, when the watch is established or broken.
+/// Has the informers list everything again, for ever, when the Lease shows that the API server was set back.
+async fn pass_on(mut set_backs: watch::Receiver<u64>, list_again: Vec<Arc<Notify>>) {
+    while set_backs.changed().await.is_ok() {
+        for informer in &list_again {
+            informer.notify_one();
+        }
+    }
+    // The elector is gone.
+    std::future::pending::<()>().await;
+}
+
+/// Tells the loop, for ever, when the watch is established or broken; and once that the informer has synced. The one task
+/// that waits for the state: Tokio wakes several in random order.
 async fn tell_health<C: Controller>(
     driver: &Driver<C>,
     resource: &'static str,
     mut state: watch::Receiver<InformerState>,
+    tell_synced: oneshot::Sender<()>,
 ) {
-    let mut told = false;
+    let (mut told, mut tell_synced) = (false, Some(tell_synced));
     loop {
-        let stands = {
+        let (stands, synced) = {
             let state = state.borrow_and_update();
-            state.watching()
+            (state.watching(), state.synced)
         };
+        if let Some(tell) = tell_synced.take_if(|_| synced) {
+            // Nobody waits if the process ends.
+            let _ = tell.send(());
+        }
         if std::mem::replace(&mut told, stands) != stands {
             driver.act(|event_loop, now| event_loop.on_event(LoopEvent::Watching(resource, stands), now));
         }

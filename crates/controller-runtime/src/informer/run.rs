@@ -123,6 +123,11 @@ impl<S: Source> Informer<S> {
         self.state.subscribe()
     }
 
+    /// Notify it to list everything again.
+    pub fn lists_again(&self) -> Arc<Notify> {
+        Arc::clone(&self.list_again)
+    }
+
     /// Runs for ever: give it to a [`TaskSet`](crate::tasks::TaskSet).
     pub async fn run(mut self) {
         loop {

@@ -22,16 +22,29 @@ pub trait Source: Send + 'static {
 }
 
 /// A source of any type.
-pub struct BoxSource<V: View>(BoxStream<'static, SourceEvent<V>>);
+pub struct BoxSource<V: View> {
+    events: BoxStream<'static, SourceEvent<V>>,
+    list_again: Arc<Notify>,
+}
 
 impl<V: View> BoxSource<V> {
     /// Hides the type of a source.
     pub fn new(source: impl Source<View = V>) -> Self {
-        let events = stream::unfold(
-            source,
-            |mut source| async move { Some((source.next().await, source)) },
-        );
-        Self(events.boxed())
+        let list_again = Arc::new(Notify::new());
+        let told = Arc::clone(&list_again);
+        let events = stream::unfold((source, told), |(mut source, told)| async move {
+            loop {
+                tokio::select! {
+                    biased;
+                    () = told.notified() => source.list_again(),
+                    event = source.next() => return Some((event, (source, told))),
+                }
+            }
+        });
+        Self {
+            events: events.boxed(),
+            list_again,
+        }
     }
 }
 
@@ -39,11 +52,15 @@ impl<V: View> Source for BoxSource<V> {
     type View = V;
 
     async fn next(&mut self) -> SourceEvent<V> {
-        match self.0.next().await {
+        match self.events.next().await {
             Some(event) => event,
             // Unreachable: the stream has no end.
             None => std::future::pending().await,
         }
+    }
+
+    fn list_again(&mut self) {
+        self.list_again.notify_one();
     }
 }
 

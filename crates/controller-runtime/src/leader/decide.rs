@@ -123,6 +123,32 @@ pub(super) fn decide(
     }
 }
 
+/// What says that etcd may have been set back to an earlier state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Evidence {
+    /// The Lease is gone, or another one: somebody deleted it, or it had not been created then.
+    Another,
+    /// Its version is lower than before.
+    Older,
+    /// Its holder counts one transition more: it has found the Lease older, or is back after a release.
+    Told,
+}
+
+/// What the Lease says about etcd when it was `before` and is `now`.
+pub(super) fn set_back(before: &Lease, now: Option<&Lease>) -> Option<Evidence> {
+    let Some(now) = now.filter(|now| now.uid() == before.uid()) else {
+        return Some(Evidence::Another);
+    };
+    let (was, is) = (&before.record, &now.record);
+    if now.version() < before.version() {
+        Some(Evidence::Older)
+    } else if was.holder().is_some() && was.holder() == is.holder() && was.transitions() < is.transitions() {
+        Some(Evidence::Told)
+    } else {
+        None
+    }
+}
+
 /// The Lease `held` with its holder removed.
 pub(super) fn released(held: &Lease, wall: Timestamp) -> Lease {
     held.with(Record {

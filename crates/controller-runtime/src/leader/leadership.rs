@@ -10,6 +10,7 @@ pub struct Leadership {
     /// `None` without an election.
     fence: Option<Fence>,
     status: watch::Receiver<Status>,
+    set_backs: watch::Receiver<u64>,
 }
 
 /// The elector's report.
@@ -30,10 +31,15 @@ pub(super) struct AttemptFailed {
 }
 
 impl Leadership {
-    pub(super) const fn new(fence: Fence, status: watch::Receiver<Status>) -> Self {
+    pub(super) const fn new(
+        fence: Fence,
+        status: watch::Receiver<Status>,
+        set_backs: watch::Receiver<u64>,
+    ) -> Self {
         Self {
             fence: Some(fence),
             status,
+            set_backs,
         }
     }
 
@@ -42,6 +48,7 @@ impl Leadership {
         Self {
             fence: None,
             status: watch::channel(Status::default()).1,
+            set_backs: watch::channel(0).1,
         }
     }
 
@@ -59,6 +66,11 @@ impl Leadership {
             Some(fence) => fence.next().await,
             None => Term::endless(),
         }
+    }
+
+    /// How often the Lease has shown that the API server was set back to an earlier state; never without an election.
+    pub fn set_backs(&self) -> watch::Receiver<u64> {
+        self.set_backs.clone()
     }
 
     /// The holder when the Lease was last read; for display, not for decisions.

@@ -72,6 +72,15 @@ impl Lease {
         }
     }
 
+    pub(super) fn uid(&self) -> Option<&str> {
+        self.metadata.get("uid").and_then(Value::as_str)
+    }
+
+    /// Its `resourceVersion`, if it is a number.
+    pub(super) fn version(&self) -> Option<u64> {
+        self.identity.resource_version.as_ref()?.parse().ok()
+    }
+
     fn from_parts(metadata: Map<String, Value>, record: Record) -> Self {
         let text = |field: &str| metadata.get(field).and_then(Value::as_str).map(str::to_owned);
         let identity = ObjectMeta {

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::config::ElectionConfig;
-use super::decide::{Decision, Observed, Role, decide, released};
+use super::decide::{Decision, Evidence, Observed, Role, decide, released, set_back};
 use super::leadership::{AttemptFailed, Leadership, Status};
 use super::lease::Lease;
 use super::metrics::ElectionMetrics;
@@ -41,6 +41,9 @@ pub struct Elector {
     /// Seeded with the identity: replicas poll at different times, and a test is repeatable.
     jitter: StdRng,
     observed: Option<Observed>,
+    set_backs: watch::Sender<u64>,
+    /// True if our next write tells the others of a set-back.
+    tells_set_back: bool,
     /// True if the Lease may name us as holder: a write without an answer counts.
     claimed: bool,
     request_complaints: Complaints,
@@ -70,7 +73,8 @@ pub fn elector(
 ) -> (Elector, Leadership) {
     let terms = Terms::new(clock.clone(), metrics.leading);
     let status = watch::Sender::new(Status::default());
-    let leadership = Leadership::new(terms.fence(), status.subscribe());
+    let set_backs = watch::Sender::new(0);
+    let leadership = Leadership::new(terms.fence(), status.subscribe(), set_backs.subscribe());
     let seed = BuildHasherDefault::<DefaultHasher>::default().hash_one(&config.identity);
     let elector = Elector {
         requests: Requests::new(client, clock.clone(), &config),
@@ -81,6 +85,8 @@ pub fn elector(
         slow_path: metrics.slow_path,
         jitter: StdRng::seed_from_u64(seed),
         observed: None,
+        set_backs,
+        tells_set_back: false,
         claimed: false,
         request_complaints: Complaints::default(),
         watch_complaints: Complaints::default(),
@@ -216,9 +222,14 @@ impl Elector {
                 self.claimed = true;
                 self.requests.create(&lease).await?
             }
-            Decision::Take(lease) | Decision::Renew(lease) => {
+            Decision::Take(mut lease) | Decision::Renew(mut lease) => {
                 self.claimed = true;
-                self.requests.update(&lease).await?
+                if self.tells_set_back {
+                    lease.record.lease_transitions = Some(lease.record.transitions().saturating_add(1));
+                }
+                let written = self.requests.update(&lease).await?;
+                self.tells_set_back = false;
+                written
             }
         };
         self.see(Some(written));
@@ -228,6 +239,7 @@ impl Elector {
     /// Records the Lease as it is now.
     fn see(&mut self, lease: Option<Lease>) {
         let now = self.clock.instant();
+        self.compare(lease.as_ref());
         let observed = Observed::next(self.observed.as_ref(), lease, now, &self.config);
         let holder = observed.holder().map(str::to_owned);
         self.observed = Some(observed);
@@ -241,6 +253,21 @@ impl Elector {
             }
             changed
         });
+    }
+
+    /// Notices that etcd was set back to an earlier state.
+    fn compare(&mut self, lease: Option<&Lease>) {
+        let before = self.observed.as_ref();
+        let Some(before) = before.and_then(|observed| observed.lease.as_ref()) else {
+            return;
+        };
+        let evidence = set_back(before, lease);
+        // Who looks later may find the version higher than before again, or another Lease.
+        self.tells_set_back |= evidence == Some(Evidence::Older);
+        let is_ours = before.record.holder() == Some(&self.config.identity);
+        if evidence.is_some_and(|evidence| evidence != Evidence::Told || !is_ours) {
+            self.set_backs.send_modify(|count| *count += 1);
+        }
     }
 
     /// Releases the Lease if it names us.

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use jiff::SignedDuration;
+
 use super::kind::FaultKind;
 use super::which::Which;
 use embedded_apiserver::Fault;
@@ -52,6 +54,26 @@ pub enum DrawnFault {
         /// How far its clock is ahead.
         ahead: Duration,
     },
+    /// The clock of a replica jumps, and is as wrong as this for the rest of the history.
+    ClockJumps {
+        /// Number of the replica, from 1.
+        replica: usize,
+        /// How far its clock is ahead from then on; negative: behind.
+        ahead: SignedDuration,
+    },
+    /// All watches end, and for this time each read reaches one of three API servers: one that is up to date, and two
+    /// whose watch caches lag.
+    ApiServers {
+        /// How far they lag.
+        lags: [Duration; 2],
+        /// How long there are three.
+        lasts: Duration,
+    },
+    /// Etcd is set back to the state and version after the last step of the world, which loses what replicas have
+    /// written since. The server is unreachable for this time.
+    SetBack(Duration),
+    /// For this time, another writer undoes every second what the controller has written.
+    Rival(Duration),
     /// A replica dies, and is started again with `--dry-run`, for this time.
     DryRun {
         /// Number of the replica, from 1.
@@ -119,6 +141,10 @@ impl DrawnFault {
             Self::Restart(_) => FaultKind::Restart,
             Self::WrongClock { .. } => FaultKind::WrongClock,
             Self::FastClock { .. } => FaultKind::FastClock,
+            Self::ClockJumps { .. } => FaultKind::ClockJumps,
+            Self::ApiServers { .. } => FaultKind::ApiServers,
+            Self::SetBack(_) => FaultKind::SetBack,
+            Self::Rival(_) => FaultKind::Rival,
             Self::DryRun { .. } => FaultKind::DryRun,
             Self::WatchesEnd => FaultKind::WatchesEnd,
             Self::Compaction => FaultKind::Compaction,
@@ -136,6 +162,7 @@ impl DrawnFault {
             | Self::Stop { replica, .. }
             | Self::CutOff { replica, .. }
             | Self::FastClock { replica, .. }
+            | Self::ClockJumps { replica, .. }
             | Self::DryRun { replica, .. } => Some(*replica),
             _ => None,
         }
@@ -169,6 +196,29 @@ impl fmt::Display for DrawnFault {
                     "replica {replica} dies, and comes back with a clock that is {ahead:?} ahead"
                 )
             }
+            Self::ClockJumps { replica, ahead } if ahead.is_negative() => {
+                let behind = ahead.unsigned_abs();
+                write!(
+                    f,
+                    "the clock of replica {replica} jumps, and is {behind:?} behind"
+                )
+            }
+            Self::ClockJumps { replica, ahead } => {
+                let ahead = ahead.unsigned_abs();
+                write!(f, "the clock of replica {replica} jumps, and is {ahead:?} ahead")
+            }
+            Self::ApiServers {
+                lags: [one, other],
+                lasts,
+            } => write!(
+                f,
+                "all watches end, and for {lasts:?} two of three API servers lag by {one:?} and {other:?}"
+            ),
+            Self::Rival(lasts) => write!(f, "for {lasts:?} a rival undoes what the controller writes"),
+            Self::SetBack(lasts) => write!(
+                f,
+                "etcd is set back to its state after the last step, which takes {lasts:?}"
+            ),
             Self::DryRun { replica, lasts } => {
                 write!(f, "replica {replica} dies, and is in dry run for {lasts:?}")
             }

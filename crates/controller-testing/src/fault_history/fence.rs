@@ -11,6 +11,8 @@ use embedded_apiserver::{LEASES, RecordedRequest, Server};
 const NAMESPACE: &str = "kube-system";
 /// Interval at which the thief renews the Lease, as a leader does.
 pub(super) const RENEWAL: Duration = Duration::from_secs(2);
+/// When the server's state is backed up first: there is a leader.
+pub(super) const BACKUP: Duration = Duration::from_secs(5);
 const THIEF: &str = "thief";
 /// Time after its last renewal for which a leader may write (client-go's renew deadline): until then it cannot know
 /// that its Lease was tampered with.
@@ -78,6 +80,25 @@ impl Fence {
             self.change(server, server.elapsed(), true);
         }
         self.terms.len() > terms
+    }
+
+    /// The server's version, if there is a Lease.
+    pub(super) fn version(&self, server: &Server) -> Option<u64> {
+        holder(server, self.lease).map(|_| server.version())
+    }
+
+    /// Sets etcd back to this version, behind the replicas' backs; returns false if the Lease was not written since, by
+    /// which replicas notice it.
+    pub(super) fn set_back(&mut self, server: &Server, version: u64) -> bool {
+        self.look(server);
+        let lease = server.get(&LEASES, NAMESPACE, self.lease).unwrap_or_default();
+        let written = lease["metadata"]["resourceVersion"].as_str();
+        let written: Option<u64> = written.and_then(|written| written.parse().ok());
+        let is_set_back = written > Some(version) && server.set_back(version);
+        if is_set_back {
+            self.change(server, server.elapsed(), true);
+        }
+        is_set_back
     }
 
     /// Renews the Lease if it is the thief's.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
+
 use super::Suite;
 use super::draw::Draw;
 use super::drawn_fault::{DeathPoint, DrawnFault};
@@ -51,14 +53,22 @@ pub enum FaultKind {
     LeaseDeleted,
     /// The server's clock is wrong.
     WrongClock,
-    /// The clock of a replica is fast. A slow one makes it late, as documented.
+    /// The clock of a replica is fast.
     FastClock,
+    /// The clock of a replica jumps ahead or back. A slow one makes it late, as documented.
+    ClockJumps,
+    /// There are several API servers, some of which lag.
+    ApiServers,
+    /// Etcd is set back to an earlier state and version.
+    SetBack,
+    /// A rival undoes what the controller writes.
+    Rival,
     /// A replica runs with `--dry-run`.
     DryRun,
 }
 
 /// Each kind, as often as it is drawn in comparison with the others.
-const WEIGHTS: [(FaultKind, usize); 20] = [
+const WEIGHTS: [(FaultKind, usize); 24] = [
     (FaultKind::Writes, 7),
     (FaultKind::Lists, 4),
     (FaultKind::Watches, 4),
@@ -70,7 +80,7 @@ const WEIGHTS: [(FaultKind, usize); 20] = [
     (FaultKind::Lease, 3),
     (FaultKind::Outage, 4),
     (FaultKind::Restart, 6),
-    (FaultKind::WatchesEnd, 1),
+    (FaultKind::WatchesEnd, 2),
     (FaultKind::Compaction, 2),
     (FaultKind::Crash, 6),
     (FaultKind::Stop, 2),
@@ -78,12 +88,21 @@ const WEIGHTS: [(FaultKind, usize); 20] = [
     (FaultKind::LeaseDeleted, 2),
     (FaultKind::WrongClock, 2),
     (FaultKind::FastClock, 2),
+    (FaultKind::ClockJumps, 2),
+    (FaultKind::ApiServers, 3),
+    (FaultKind::SetBack, 3),
+    (FaultKind::Rival, 2),
     (FaultKind::DryRun, 2),
 ];
 
 /// The kinds that can strike a controller.
 fn weights<S: Suite>() -> impl Iterator<Item = (FaultKind, usize)> {
-    let strikes = |&&(kind, _): &&(FaultKind, usize)| S::GETS || kind != FaultKind::Gets;
+    let strikes = |&&(kind, _): &&(FaultKind, usize)| match kind {
+        FaultKind::Gets => S::GETS,
+        FaultKind::SetBack => S::REWINDS,
+        FaultKind::Rival => S::HAS_RIVAL,
+        _ => true,
+    };
     WEIGHTS.iter().filter(strikes).copied()
 }
 
@@ -171,12 +190,33 @@ impl FaultKind {
                 replica: draw.number(1..replicas + 1),
                 ahead: draw.time(seconds(1, 3600)),
             },
+            Self::ClockJumps => DrawnFault::ClockJumps {
+                replica: draw.number(1..replicas + 1),
+                ahead: if draw.chance(50) {
+                    signed(draw.time(seconds(1, 3600)))
+                } else {
+                    -signed(draw.time(seconds(1, 180)))
+                },
+            },
+            Self::ApiServers => DrawnFault::ApiServers {
+                lags: [
+                    draw.time(Duration::from_millis(100)..Duration::from_secs(3)),
+                    draw.time(seconds(3, 30)),
+                ],
+                lasts: draw.time(seconds(30, 120)),
+            },
+            Self::Rival => DrawnFault::Rival(draw.time(seconds(60, 150))),
+            Self::SetBack => DrawnFault::SetBack(draw.time(seconds(1, 20))),
             Self::DryRun => DrawnFault::DryRun {
                 replica: draw.number(1..replicas + 1),
                 lasts: draw.time(seconds(10, 60)),
             },
         }
     }
+}
+
+pub(super) fn signed(time: Duration) -> SignedDuration {
+    SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX)
 }
 
 /// Requests about one of these resources meet a fault.

@@ -36,7 +36,7 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use controller_runtime::clock::Clock;
 use tokio::sync::oneshot;
 
 use embedded_apiserver::{RecordedRequest, Resource, Server};
@@ -74,6 +74,10 @@ pub trait Suite: Clone + Send + Sync + 'static {
     const WRITES: &'static [&'static Resource];
     /// True if the controller reads single objects past its cache.
     const GETS: bool;
+    /// True if nobody else acts between the steps, so that etcd can be set back to the last one.
+    const REWINDS: bool;
+    /// True if a rival may undo what the controller writes.
+    const HAS_RIVAL: bool;
     /// Time in which steps are taken and faults happen.
     const LENGTH: Duration = Duration::from_mins(2);
     /// Time after the last fault by which everything must have settled.
@@ -91,6 +95,9 @@ pub trait Suite: Clone + Send + Sync + 'static {
 
     /// Takes a step. Earlier steps may be missing, because a shrunk history leaves some out.
     fn act(&self, server: &Server, action: &Self::Action);
+
+    /// Another writer undoes what the controller has written; returns false if there is nothing to undo.
+    fn undo(&self, server: &Server) -> bool;
 
     /// Runs one process of the controller until it is stopped. Dropping the future kills the process. An error says why
     /// the process ended by itself.
@@ -123,8 +130,8 @@ pub struct Life {
     pub identity: Option<String>,
     /// Its client of the server.
     pub client: kube::Client,
-    /// Its wall clock at the start.
-    pub now: Timestamp,
+    /// Its clock.
+    pub clock: Clock,
     /// It runs with `--dry-run`.
     pub dry_run: bool,
     /// Completes when the process must stop, as on SIGTERM.

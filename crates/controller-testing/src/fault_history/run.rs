@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::time::saturating_add;
+use controller_runtime::clock::Clock;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
@@ -85,6 +85,8 @@ pub(super) struct Stage<'a, S: Suite> {
     /// End of the time in which the server is unreachable.
     pub(super) out_until: Duration,
     pub(super) noted: Arc<Mutex<Noted>>,
+    /// The version after the last step of the world at which there was a Lease, or [`fence::BACKUP`] after the start.
+    pub(super) backup: Option<u64>,
     /// Faults whose strikes only the record shows.
     pub(super) suspects: Vec<Suspect>,
     /// When the faults ended.
@@ -117,13 +119,17 @@ pub(super) enum Step {
     EndDryRun(usize),
     /// The thief of the Lease renews it.
     ThiefRenews,
+    /// The rival of this fault acts.
+    Rival(usize),
+    /// The server's state is backed up.
+    BackUp,
 }
 
 #[derive(Default)]
 pub(super) struct Replica {
     lives: usize,
-    /// How far its clock is ahead from the next start on.
-    pub(super) clock_ahead: Duration,
+    /// How far its clock is ahead.
+    pub(super) clock_ahead: SignedDuration,
     /// It runs with `--dry-run` from the next start on.
     pub(super) dry_run: bool,
     pub(super) process: Option<Process>,
@@ -131,6 +137,7 @@ pub(super) struct Replica {
 
 pub(super) struct Process {
     pub(super) identity: String,
+    pub(super) clock: Clock,
     task: AbortHandle,
     /// Taken when it is used.
     pub(super) stop: Option<oneshot::Sender<()>>,
@@ -153,6 +160,7 @@ impl<'a, S: Suite> Stage<'a, S> {
                 fence: Fence::new(S::NAME),
                 struck: BTreeSet::new(),
             })),
+            backup: None,
             suspects: Vec::new(),
             faults_end: None,
         };
@@ -163,6 +171,7 @@ impl<'a, S: Suite> Stage<'a, S> {
         for number in 0..stage.replicas.len() {
             stage.plan(Duration::ZERO, Step::Start(number));
         }
+        stage.plan(fence::BACKUP, Step::BackUp);
         for (number, fault) in history.faults.iter().enumerate() {
             stage.plan(fault.time, Step::DrawnFault(number));
         }
@@ -250,37 +259,44 @@ impl<'a, S: Suite> Stage<'a, S> {
 
     fn take(&mut self, step: Step) {
         match step {
-            Step::Act(number) => self.suite.act(&self.server, &self.history.actions[number].what),
+            Step::Act(number) => {
+                self.suite.act(&self.server, &self.history.actions[number].what);
+                self.back_up();
+            }
+            Step::BackUp if self.backup.is_none() => self.back_up(),
             Step::DrawnFault(number) => self.strike(number),
             Step::Up if self.server.elapsed() >= self.out_until => self.server.up(),
-            Step::Up => {}
             Step::Start(replica) => self.start(replica),
             Step::EndDryRun(replica) => {
                 self.replicas[replica].dry_run = false;
                 self.kill(replica, Duration::ZERO);
             }
+            Step::Rival(number) if self.suite.undo(&self.server) => self.struck(number),
             Step::ThiefRenews => self.noted.lock().fence.renew(&self.server, self.now()),
+            Step::Up | Step::BackUp | Step::Rival(_) => {}
         }
     }
 
     fn start(&mut self, number: usize) {
-        let now = self.now();
+        let clock = Clock::starting_at(self.now());
         let replica = &mut self.replicas[number];
         if replica.process.is_some() {
             return;
         }
+        clock.set_wrong(replica.clock_ahead);
         replica.lives += 1;
         let identity = format!("replica-{}.{}", number + 1, replica.lives);
         let (stop, stopped) = oneshot::channel();
         let life = Life {
             client: self.server.client_as(&format!("{}/{identity}", S::NAME)),
-            now: saturating_add(now, replica.clock_ahead),
+            clock: clock.clone(),
             dry_run: replica.dry_run,
             identity: self.history.has_election().then(|| identity.clone()),
             stop: stopped,
         };
         replica.process = Some(Process {
             identity,
+            clock,
             task: self.processes.spawn(self.suite.process(life)),
             stop: Some(stop),
         });
@@ -333,7 +349,8 @@ impl<'a, S: Suite> Stage<'a, S> {
     }
 
     async fn settle(&mut self) -> Result<(), Violation> {
-        let deadline = self.server.elapsed() + S::SETTLES_WITHIN;
+        let within = self.history.settles_within::<S>();
+        let deadline = self.server.elapsed() + within;
         loop {
             let settled = self.suite.settled(&self.server, &self.history.actions);
             if settled.is_ok() {
@@ -344,8 +361,7 @@ impl<'a, S: Suite> Stage<'a, S> {
             if let Err(what) = settled
                 && self.server.elapsed() >= deadline
             {
-                let after = S::SETTLES_WITHIN;
-                return Err(self.violation(format!("{after:?} after the last fault {what}")));
+                return Err(self.violation(format!("{within:?} after the last fault {what}")));
             }
             self.pass_until(self.server.elapsed() + LOOK_EVERY).await?;
         }

@@ -83,7 +83,11 @@ impl<A: Clone> History<A> {
             })
             .collect();
         // Nobody can tell the time by two clocks that are fast.
-        let is_fast = |fault: &At<DrawnFault>| matches!(fault.what, DrawnFault::FastClock { .. });
+        let is_fast = |fault: &At<DrawnFault>| match fault.what {
+            DrawnFault::FastClock { .. } => true,
+            DrawnFault::ClockJumps { ahead, .. } => ahead.is_positive(),
+            _ => false,
+        };
         if faults.iter().any(is_fast) {
             for fault in &mut faults {
                 if let DrawnFault::WrongClock { seconds } = &mut fault.what {
@@ -111,6 +115,17 @@ impl<A: Clone> History<A> {
     /// requests.
     pub(super) fn has_election(&self) -> bool {
         self.replicas > 1 || !self.faults.is_empty()
+    }
+
+    /// The time after the last fault by which everything must have settled. A rival has its peace for up to an hour
+    /// (CORE-17).
+    pub(super) fn settles_within<S: Suite>(&self) -> Duration {
+        let has_rival = |fault: &At<DrawnFault>| matches!(fault.what, DrawnFault::Rival(_));
+        if self.faults.iter().any(has_rival) {
+            S::SETTLES_WITHIN + Duration::from_hours(1)
+        } else {
+            S::SETTLES_WITHIN
+        }
     }
 
     /// The history up to `time`.

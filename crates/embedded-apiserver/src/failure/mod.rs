@@ -110,6 +110,20 @@ impl StatusError {
         self
     }
 
+    /// The namespace takes no new objects.
+    pub(super) fn terminating(resource: &Resource, namespace: &str, name: &str) -> Self {
+        let kind = resource.qualified_plural();
+        let why =
+            format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let message = format!("{kind} \"{name}\" is forbidden: {why}");
+        let mut failure = Self::about(403, "Forbidden", resource, name, message);
+        let why = format!("namespace {namespace} is being terminated");
+        let cause = Cause::new("NamespaceTerminating", "metadata.namespace", why);
+        let details = failure.details.get_or_insert_with(|| json!({}));
+        details["causes"] = json!([cause.to_json()]);
+        failure
+    }
+
     pub(super) fn bad_request(message: impl Into<String>) -> Self {
         Self::new(400, "BadRequest", message)
     }

@@ -31,7 +31,7 @@ impl Write<'_> {
     /// The last steps of a create: stores a decoded object.
     pub(crate) fn add(mut self, mut object: Value, ownership: Ownership) -> Result<Stored, StatusError> {
         self.check_namespace(&object["metadata"])?;
-        self.check_namespace_exists()?;
+        self.check_namespace_takes(text(&object["metadata"], "name"))?;
         for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
             remove(&mut object["metadata"], field);
         }

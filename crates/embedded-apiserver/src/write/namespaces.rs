@@ -1,5 +1,5 @@
-//! Namespaces: the initial ones, and the rule that objects need an existing one. Namespaces are deleted like any other
-//! object: no controller empties them.
+//! Namespaces: the initial ones, and the rule that new objects need one that is not being terminated. Namespaces are
+//! deleted like any other object: no controller empties them, and only a test makes one `Terminating`.
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use crate::failure::StatusError;
 use crate::managed_fields::{Part, Writer};
 use crate::resource::table::NAMESPACES;
-use crate::store::Store;
+use crate::store::{Store, Stored};
 use crate::write::{Origin, SERVER_MANAGER, Write};
 
 /// Namespaces of a new server.
@@ -66,14 +66,26 @@ pub(crate) fn activate(namespace: &mut Value) {
     }
 }
 
+fn is_terminating(namespace: &Stored) -> bool {
+    let namespace: Value = serde_json::from_slice(&namespace.body).unwrap_or_default();
+    namespace["status"]["phase"] == "Terminating"
+}
+
 impl Write<'_> {
-    /// Refuses objects in a namespace that does not exist. For a test's direct writes, creates the namespace instead.
-    pub(crate) fn check_namespace_exists(&mut self) -> Result<(), StatusError> {
-        let is_there = || self.store.get(&NAMESPACES, self.namespace).is_some();
-        match self.origin {
-            _ if !self.resource.is_namespaced() || is_there() => Ok(()),
-            Origin::Test => create_missing(self.store, self.namespace, self.writer, self.at),
-            Origin::Client => Err(StatusError::not_found(&NAMESPACES, self.namespace)),
+    /// Refuses objects in a namespace that does not exist, or that is being terminated. For a test's direct writes,
+    /// creates the missing namespace instead.
+    pub(crate) fn check_namespace_takes(&mut self, name: &str) -> Result<(), StatusError> {
+        if !self.resource.is_namespaced() {
+            return Ok(());
+        }
+        let namespace = self.store.get(&NAMESPACES, self.namespace);
+        match (namespace, self.origin) {
+            (Some(namespace), _) if is_terminating(namespace) => {
+                Err(StatusError::terminating(self.resource, self.namespace, name))
+            }
+            (Some(_), _) => Ok(()),
+            (None, Origin::Test) => create_missing(self.store, self.namespace, self.writer, self.at),
+            (None, Origin::Client) => Err(StatusError::not_found(&NAMESPACES, self.namespace)),
         }
     }
 }

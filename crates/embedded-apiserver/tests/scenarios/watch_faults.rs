@@ -167,3 +167,55 @@ async fn a_restarted_server_knows_its_objects_and_no_events_of_before() {
     server.delete(&NODES_RESOURCE, "", "node-1").unwrap();
     assert_eq!(watch.line().await, "DELETED node-1");
 }
+
+/// What no watch can tell: its version comes again.
+#[tokio::test(start_paused = true)]
+async fn an_etcd_that_is_set_back_gives_versions_again_and_keeps_watches_waiting() {
+    let (server, api) = one_node();
+    let (client, backup) = (server.client(), server.version());
+    annotate(&api).await.unwrap();
+    create(&client, NODES, named("lost")).await;
+    let lost = server.version();
+    server.delete(&NODES_RESOURCE, "", "node-1").unwrap();
+    assert!(server.set_back(backup));
+    assert!(breaks(&api).await);
+    server.up();
+    assert!(!is_annotated(&server));
+    lists(&client, NODES, &["node-1"]).await;
+    assert_eq!(server.version(), backup);
+    let error = Watch::open(&client, watch_from(backup - 1)).await.event().await;
+    error.shows(json!({ "type": "ERROR", "object.code": 410 }));
+
+    let mut ahead = Watch::open(&client, watch_from(lost)).await;
+    let mut watch = Watch::open(&client, watch_from(backup)).await;
+    for name in ["b", "c"] {
+        create(&client, NODES, named(name)).await;
+        assert_eq!(watch.line().await, format!("ADDED {name}"));
+    }
+    assert_eq!(server.version(), lost);
+    assert_eq!(ahead.next_within(SECOND).await, Next::Silence);
+    create(&client, NODES, named("d")).await;
+    assert_eq!(ahead.line().await, "ADDED d");
+
+    server.compact();
+    assert!(!server.set_back(backup), "nobody knows what was then");
+    annotate(&api).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_allows_an_old_state_may_begin_in_the_past() {
+    let (server, _) = one_node();
+    let client = server.client();
+    sleep(SECOND * 10).await;
+    server.seed_nodes(2);
+    let by = SECOND * 5;
+    server.fail(FaultRule::new(Fault::Stale { by, illegal: false }));
+    let mut recent = Watch::open(&client, format!("{NODES}?watch=1")).await;
+    assert_eq!(recent.line().await, "ADDED node-1");
+    assert_eq!(recent.line().await, "ADDED node-2");
+    let mut old = Watch::open(&client, format!("{NODES}?watch=1&resourceVersion=0")).await;
+    assert_eq!(old.line().await, "ADDED node-1");
+    // What the cache lacked is told as it comes.
+    assert_eq!(old.line().await, "MODIFIED node-1");
+    assert_eq!(old.line().await, "ADDED node-2");
+}

@@ -19,7 +19,7 @@ use controller_core::meta::{ObjectKey, Uid};
 use controller_core::time::saturating_add;
 use jiff::{SignedDuration, Timestamp};
 
-use super::moment::Moment;
+use super::moment::{Moment, after_jump};
 use super::taints::TaintStay;
 use super::tolerations::used_tolerations;
 use crate::view::{PodView, Taint, Toleration};
@@ -167,6 +167,15 @@ impl Sight {
                 lost: now,
                 regained: None,
             },
+        }
+    }
+
+    /// The same after our clock has jumped by this much.
+    #[must_use]
+    pub fn after_jump(self, by: SignedDuration) -> Self {
+        Self {
+            lost: after_jump(self.lost, by),
+            regained: self.regained.map(|regained| after_jump(regained, by)),
         }
     }
 

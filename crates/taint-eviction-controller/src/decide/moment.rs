@@ -34,12 +34,26 @@ fn stamped_or_observed(stamped: Option<Timestamp>, first_sight: Timestamp) -> Mo
     }
 }
 
+/// A time by our clock, after that has jumped by this much; positive: ahead.
+pub fn after_jump(at: Timestamp, by: SignedDuration) -> Timestamp {
+    at.saturating_add(by).unwrap_or(at)
+}
+
 impl Moment {
     /// This moment by our clock, which is `ahead` of the cluster's.
     pub fn by_our_clock(self, ahead: SignedDuration) -> Timestamp {
         match self {
             Self::Stamped(at) => saturating_add(at, Duration::try_from(ahead).unwrap_or_default()),
             Self::Observed(at) => at,
+        }
+    }
+
+    /// The same moment after our clock has jumped by this much.
+    #[must_use]
+    pub fn after_jump(self, by: SignedDuration) -> Self {
+        match self {
+            Self::Stamped(at) => Self::Stamped(at),
+            Self::Observed(at) => Self::Observed(after_jump(at, by)),
         }
     }
 

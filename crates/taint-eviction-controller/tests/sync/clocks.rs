@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use controller_runtime::clock::Clock;
 use embedded_apiserver::{Fault, RequestVerb};
+use jiff::SignedDuration;
 use rstest::rstest;
 
-use crate::world::{For, World};
+use crate::world::{For, World, process};
 
 const HOUR: i64 = 3600;
 
@@ -57,4 +59,28 @@ async fn a_fast_clock_holds_up_nobody_who_tolerates_nothing() {
     world.taint_added("n", 0);
     world.settle().await;
     assert!(!world.lives("p"));
+}
+
+/// A clock that was right, and one that was behind until then.
+#[rstest]
+#[case::to_the_wrong_time(0, HOUR)]
+#[case::to_the_right_time(-HOUR, 0)]
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_jumps_ahead_ends_no_toleration_early(#[case] before: i64, #[case] after: i64) {
+    let world = World::with_nodes(["stamped", "unstamped"]);
+    world.pod("a", "stamped", For::Seconds(100));
+    world.pod("b", "unstamped", For::Seconds(100));
+    let clock = Clock::starting_at(world.clock.now());
+    clock.set_wrong(SignedDuration::from_secs(before));
+    let _controller = process().start(world.client(), &clock);
+    world.pass(100).await;
+    world.taint_added("stamped", 0);
+    world.taint("unstamped");
+    world.pass(50).await;
+    clock.set_wrong(SignedDuration::from_secs(after));
+    world.edit_of(&embedded_apiserver::NODES, "unstamped", |node| {
+        node["metadata"]["labels"]["a"] = "b".into();
+    });
+    assert_eq!(world.alive_after(49).await, 2, "{:?}", world.all_writes());
+    assert_eq!(world.alive_after(3).await, 0);
 }

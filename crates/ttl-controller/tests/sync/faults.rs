@@ -66,6 +66,21 @@ async fn a_compaction_leads_to_a_relist_and_nothing_is_missed() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_etcd_that_is_set_back_is_noticed_although_nothing_is_to_be_written() {
+    let world = World::with_nodes(3, Some("15"));
+    let _standby = world.start_with(process().elected_as("standby"));
+    let controller = world.start_with(process().elected_as("leader"));
+    let backup = world.server.version() + 1;
+    assert_eq!(world.carried_after(60).await, [("0".to_owned(), 3)].into());
+    assert!(world.server.set_back(backup));
+    world.server.up();
+    assert_eq!(world.carried(), [("15".to_owned(), 3)].into());
+    assert_eq!(world.carried_after(30).await, [("0".to_owned(), 3)].into());
+    assert_eq!(world.accepted_writes(), 6);
+    drop(controller);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_429_is_waited_out_as_long_as_it_says() {
     let world = World::with_nodes(3, Some("0"));
     let _controller = world.start_and_pass(10).await;

@@ -120,6 +120,12 @@ impl Server {
         self.api.edit(&LEASES, NAMESPACE, NAME, change).unwrap();
     }
 
+    /// Sets etcd back to the state and version `past` steps ago.
+    pub(super) fn set_back(&self, past: u64) {
+        assert!(self.api.set_back(self.api.version() - past));
+        self.api.up();
+    }
+
     pub(super) fn delete(&self) {
         let _ = self.api.delete(&LEASES, NAMESPACE, NAME);
     }

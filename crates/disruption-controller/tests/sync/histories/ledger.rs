@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use controller_testing::objects::{condition, each, is_deleting, name, owner_of, uid};
-use embedded_apiserver::{PODS, Server};
+use embedded_apiserver::{CUSTOM_RESOURCE_DEFINITIONS, PODS, Server};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -16,6 +16,8 @@ pub(super) struct Sight {
     pub(super) pods: BTreeMap<String, Value>,
     /// By kind and name.
     pub(super) workloads: BTreeMap<(String, String), Value>,
+    /// Widgets are not defined: nobody can say whether one exists.
+    pub(super) has_no_widgets: bool,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -55,6 +57,7 @@ impl Sight {
         Self {
             pods: pods.map(|pod| (name(&pod), pod)).collect(),
             workloads: workloads.collect(),
+            has_no_widgets: server.list(&CUSTOM_RESOURCE_DEFINITIONS).is_empty(),
         }
     }
 
@@ -142,6 +145,9 @@ impl Sight {
             let shares: Vec<Result<Share, ()>> = shares.collect();
             if shares.is_empty() { vec![Err(())] } else { shares }
         };
+        if self.is_unknown(owner) {
+            return vec![Err(())];
+        }
         let Some(workload) = self.held(owner) else {
             return asked(owner);
         };
@@ -161,7 +167,8 @@ impl Sight {
 
     /// The pods, by name, whose controller does not exist, except those whose siblings all terminate, too.
     pub(super) fn orphans(&self, pdb: &Value) -> Vec<&String> {
-        let lost = |pod: &Value| Owner::of(pod).filter(|owner| self.held(owner).is_none());
+        let is_lost = |owner: &Owner| self.held(owner).is_none() && !self.is_unknown(owner);
+        let lost = |pod: &Value| Owner::of(pod).filter(is_lost);
         let stays = self.pods_of(pdb).filter(|(_, pod)| !is_deleting(pod));
         let missed: BTreeSet<Owner> = stays.filter_map(|(_, pod)| lost(pod)).collect();
         let is_missed = |pod: &Value| lost(pod).is_some_and(|owner| missed.contains(&owner));
@@ -169,6 +176,16 @@ impl Sight {
             .filter(|(_, pod)| is_missed(pod))
             .map(|(name, _)| name)
             .collect()
+    }
+
+    /// Returns whether a pod of the budget is of a kind that is not defined.
+    pub(super) fn has_unknown(&self, pdb: &Value) -> bool {
+        let mut owners = self.pods_of(pdb).filter_map(|(_, pod)| Owner::of(pod));
+        owners.any(|owner| self.is_unknown(&owner))
+    }
+
+    fn is_unknown(&self, owner: &Owner) -> bool {
+        self.has_no_widgets && owner.kind == "Widget"
     }
 
     fn held(&self, owner: &Owner) -> Option<&Value> {

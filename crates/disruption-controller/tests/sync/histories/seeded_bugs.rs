@@ -1,9 +1,15 @@
 //! Bugs put in on purpose: the histories must find them, and shrink them to what matters.
 
+use std::sync::Arc;
+
 use controller_testing::seeded_bugs::{
-    asks_again, edited, forgets_the_version, forgets_to_retry, hoarding, leads_always,
+    Surroundings, asks_again, between, edited, forgets_the_version, forgets_to_retry, hoarding, leads_always,
+    send,
 };
 use disruption_controller::view::PodWire;
+use http::Response;
+use kube::client::Body;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::suite::Budgets;
@@ -29,5 +35,31 @@ controller_testing::seeded_bugs! { Budgets;
     }), 6, "was approved to go");
     a_write_without_the_lease_is_found: found(leads_always, 0, "writes while the lease is held by");
     a_refusal_of_protobuf_that_is_forgotten_is_found: found_with_faults(asks_again, 0, "asks again for protobuf");
-    a_delete_that_is_missed_in_a_relist_is_found: found_with_faults(hoarding::<PodWire>, 37, "");
+    // A custom resource whose definition is gone counts as an object that is gone.
+    a_kind_that_counts_as_served_for_good_is_found: found(remembers_what_is_served, 0, "it tells of others");
+    a_delete_that_is_missed_in_a_relist_is_found: found_with_faults(hoarding::<PodWire>, 34, "");
+}
+
+/// Asks for the kinds of custom resources once.
+fn remembers_what_is_served(mut env: Surroundings) -> Surroundings {
+    let served: Arc<Mutex<Vec<u8>>> = Arc::default();
+    env.http = between(env.http.client(), move |client, head, body| {
+        let served = Arc::clone(&served);
+        async move {
+            let is_discovery = head.uri.path() == "/apis/example.com/v1";
+            let known = served.lock().clone();
+            if is_discovery && !known.is_empty() {
+                return Ok(Response::new(Body::from(known)));
+            }
+            let answer = send(&client, head, body).await?;
+            if !is_discovery || !answer.status().is_success() {
+                return Ok(answer);
+            }
+            let kinds = answer.into_body().collect_bytes().await?.to_vec();
+            served.lock().clone_from(&kinds);
+            Ok(Response::new(Body::from(kinds)))
+        }
+    })
+    .into();
+    env
 }

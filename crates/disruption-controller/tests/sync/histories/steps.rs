@@ -9,7 +9,7 @@ use controller_testing::fault_history::{At, Draw};
 use controller_testing::history::{Scripted, deletes, edits, step};
 use controller_testing::objects::{delete, edit, find, name, owner, remove, stays, terminate, uid};
 use controller_testing::past::now;
-use embedded_apiserver::{POD_DISRUPTION_BUDGETS, PODS, Server};
+use embedded_apiserver::{CUSTOM_RESOURCE_DEFINITIONS, POD_DISRUPTION_BUDGETS, PODS, Server};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -32,6 +32,8 @@ const WORKLOADS: [(&str, Option<usize>); 6] = [
     ("ReplicationController", None),
     ("Widget", None),
 ];
+/// The one whose kind may not be defined.
+const WIDGET: usize = 5;
 const APPS: [&str; 2] = ["a", "b"];
 
 /// What the steps requested.
@@ -116,9 +118,7 @@ impl Wanted {
 /// The steps of a history that lasts `length`, in order.
 pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Scripted<Budgets>>> {
     let pods = draw.number(5..10);
-    let mut furniture = vec![step("widgets are defined", |_, server: &Server| {
-        drop(server.insert(definition("Widget", true)));
-    })];
+    let mut furniture = vec![define_widgets()];
     furniture.extend((0..WORKLOADS.len()).map(|number| workload(number, replicas(draw))));
     furniture.extend((0..pods).map(|number| pod(draw, pod_name(number))));
     furniture.extend((0..BUDGETS).map(|number| budget(draw, number)));
@@ -146,7 +146,7 @@ fn drawn_step(draw: &mut Draw, pods: usize) -> Scripted<Budgets> {
     let name = pod_name(draw.number(0..pods));
     let of_budget = draw.number(0..BUDGETS);
     let of_workload = draw.number(0..WORKLOADS.len());
-    match draw.number(0..34) {
+    match draw.number(0..37) {
         0..7 => become_ready(name, draw.chance(50)),
         7..11 => pod(draw, name),
         11..13 => delete_pod(name),
@@ -162,6 +162,10 @@ fn drawn_step(draw: &mut Draw, pods: usize) -> Scripted<Budgets> {
         25 => deletes(&POD_DISRUPTION_BUDGETS, budget_name(of_budget)),
         26..28 => evict(name),
         28..31 => approve(name),
+        // Widgets go with their definition, their pods stay behind.
+        31 => deletes(&CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com".to_owned()),
+        32 => define_widgets(),
+        33 => workload(WIDGET, replicas(draw)),
         _ => step(
             "the pods that were evicted are replaced",
             |budgets: &mut Budgets, server| {
@@ -169,6 +173,12 @@ fn drawn_step(draw: &mut Draw, pods: usize) -> Scripted<Budgets> {
             },
         ),
     }
+}
+
+fn define_widgets() -> Scripted<Budgets> {
+    step("widgets are defined", |_, server: &Server| {
+        drop(server.insert(definition("Widget", true)));
+    })
 }
 
 fn replicas(draw: &mut Draw) -> i64 {

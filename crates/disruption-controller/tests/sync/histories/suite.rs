@@ -2,22 +2,24 @@
 
 use std::time::Duration;
 
-use controller_runtime::clock::Clock;
-use controller_testing::fault_history::{At, Draw, EndState, Life};
+use controller_testing::fault_history::{At, Draw, EndState, History, Life};
 use controller_testing::history::{NEVER_NEEDED, Scene, Scripted, accepting};
-use controller_testing::objects::{condition, name, stays, text};
-use controller_testing::past::now;
+use controller_testing::objects::{condition, edit, name, stays, text};
+use controller_testing::past::{UndoneWrites, now};
 use disruption_controller::DisruptionController;
 use embedded_apiserver::{POD_DISRUPTION_BUDGETS, PODS, RecordedRequest, RequestVerb, Resource, Server};
 use jiff::Timestamp;
 use kube::Client;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::ledger::{Owner, Share, Sight, approved};
 use super::steps::{self, Asked};
 use super::tap::{Notes, tapped};
 use crate::budget::Numbers;
 
+/// The message about a custom resource that is not defined.
+const UNKNOWN: &str = "no matches for kind \"Widget\" in version \"example.com/v1\"";
+const RIVALS_WORDS: &str = "in other words";
 /// How long a pod marked for disruption may stay before the mark is stale (DIS-15).
 const STALE_AFTER: Duration = Duration::from_mins(2);
 
@@ -26,6 +28,7 @@ pub(super) struct Budgets {
     pub(super) asked: Asked,
     /// The statuses that were sent.
     notes: Notes,
+    undone: UndoneWrites,
 }
 
 impl Scene for Budgets {
@@ -33,6 +36,7 @@ impl Scene for Budgets {
 
     const READS: &'static [&'static Resource] = &[&POD_DISRUPTION_BUDGETS, &PODS];
     const WRITES: &'static [&'static Resource] = &[&POD_DISRUPTION_BUDGETS, &POD_DISRUPTION_BUDGETS, &PODS];
+    const HAS_RIVAL: bool = true;
     const LENGTH: Duration = Duration::from_secs(90);
 
     fn steps(draw: &mut Draw) -> Vec<At<Scripted<Self>>> {
@@ -40,7 +44,27 @@ impl Scene for Budgets {
     }
 
     fn client(&self, life: &Life) -> Client {
-        tapped(life.client.clone(), Clock::starting_at(life.now), &self.notes)
+        tapped(life.client.clone(), life.clock.clone(), &self.notes)
+    }
+
+    /// Says the same in other words.
+    fn undo(&mut self, server: &Server) -> bool {
+        let mut budgets = server.list(&POD_DISRUPTION_BUDGETS);
+        budgets.retain(|pdb| {
+            let message = &condition(pdb, "DisruptionAllowed")["message"];
+            message.is_string() && *message != RIVALS_WORDS
+        });
+        for pdb in &budgets {
+            edit(server, &POD_DISRUPTION_BUDGETS, &name(pdb), |pdb| {
+                pdb["status"]["conditions"][0]["message"] = json!(RIVALS_WORDS);
+            });
+            self.undone.add(server, &name(pdb));
+        }
+        !budgets.is_empty()
+    }
+
+    fn afterwards(&self, _: &Server, _: &History<Scripted<Self>>) -> Result<(), String> {
+        self.undone.were_left()
     }
 
     /// Which evictions passed depends on the controller's delays: first, evicted pods are brought back.
@@ -144,20 +168,30 @@ fn says_it_all(sight: &Sight, pdb: &Value) -> Result<(), String> {
     match numbers {
         Some(numbers) if written != numbers => Err(format!("it should be {numbers:?}, and is {written:?}")),
         None if written.allowed != 0 => Err(format!("it should allow nothing: {written:?}")),
-        None if condition["message"] != message(sight, pdb) => {
+        None if !is_why(sight, pdb, &text(&condition["message"])) => {
             Err(format!("it tells of others: {condition}"))
         }
+        _ if condition["message"] == RIVALS_WORDS => Err(format!("it is in a rival's words: {condition}")),
         _ => Ok(()),
     }
 }
 
-/// Why a budget cannot be computed once everything can be read.
-fn message(sight: &Sight, pdb: &Value) -> String {
-    match *sight.orphans(pdb) {
-        [] => String::new(),
-        [only] => format!("found no controllers for pod {only:?}"),
-        [first, ref others @ ..] => {
-            format!("found no controllers for pod {first:?} and {} more", others.len())
-        }
+/// Returns whether this is why a budget cannot be computed once everything can be read.
+fn is_why(sight: &Sight, pdb: &Value, message: &str) -> bool {
+    let orphans = sight.orphans(pdb);
+    if sight.has_unknown(pdb) {
+        // Controllers are looked for up to the first of a kind that is not defined.
+        let mut some = orphans
+            .iter()
+            .map(|pod| format!("found no controllers for pod {pod:?}"));
+        return message == UNKNOWN || some.any(|missing| message.starts_with(&missing));
     }
+    message
+        == match *orphans {
+            [] => String::new(),
+            [only] => format!("found no controllers for pod {only:?}"),
+            [first, ref others @ ..] => {
+                format!("found no controllers for pod {first:?} and {} more", others.len())
+            }
+        }
 }

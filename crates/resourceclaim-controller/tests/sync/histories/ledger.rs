@@ -304,6 +304,11 @@ impl Ledger {
         sight
     }
 
+    /// Somebody drops the record of this claim, so that nobody who has not seen it can know of it.
+    pub(super) fn forgets(&mut self, pod: &str, claim: &str) {
+        self.recorded.entry(pod.to_owned()).or_default().remove(claim);
+    }
+
     /// Returns whether the pod with this uid ever had a claim of this name recorded.
     pub(super) fn was_recorded(&self, pod: &str, claim: &str) -> bool {
         self.recorded

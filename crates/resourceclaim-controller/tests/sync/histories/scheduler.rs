@@ -211,7 +211,9 @@ impl Binding {
                 "apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": true,
             }],
         })));
-        let claim = Claim::of(&made.unwrap());
+        // The namespace may be about to go.
+        let Ok(made) = made else { return false };
+        let claim = Claim::of(&made);
         self.ledger.lock().look(&self.server);
         if !self.take(&claim.name, &claim.uid).await {
             return false;

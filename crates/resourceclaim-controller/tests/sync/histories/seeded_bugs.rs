@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use controller_core::cache::SourceEvent;
 use controller_core::config::Encoding;
@@ -17,6 +18,7 @@ use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use kube::Client;
+use kube::client::Body;
 use parking_lot::Mutex;
 use resourceclaim_controller::view::{ClaimSource, ClaimantView, Entry, PodWire};
 use serde_json::{Value, json};
@@ -32,7 +34,7 @@ controller_testing::seeded_bugs! { Claims;
     // Only new claims are recorded, and the earlier records are lost: upstream v1.36.3.
     a_status_of_new_claims_alone_is_found: found(|env| sent(env, records_what_is_new), 4, "it forgets that");
     // A claim is given back whatever has happened to it since it was judged.
-    a_clean_up_without_the_version_is_found: found(forgets_the_version, 1047, "nothing protects the allocation");
+    a_clean_up_without_the_version_is_found: found(forgets_the_version, 1229, "loses its reservation");
     // A pod whose containers have ended gets its claim reserved, like one that runs: upstream.
     a_reservation_for_a_pod_that_is_done_is_found:
         found(|env| sent(env, reserves_for_who_is_done), 0, "was taken off");
@@ -43,6 +45,8 @@ controller_testing::seeded_bugs! { Claims;
     }, 0, "loses its reservation");
     a_forgotten_retry_is_found: found_with_faults(forgets_to_retry, 89, "after the last fault");
     a_write_without_the_lease_is_found: found(leads_always, 0, "writes while the lease is held by");
+    // A namespace that has ended once counts as ended.
+    a_namespace_that_ends_for_good_is_found: found(gives_up_namespaces, 22, "has no claim");
     // A pod that the informer merely filters out counts as deleted.
     a_deletion_that_was_none_is_found:
         found(|env| retold::<PodWire>(env, takes_the_filter_for_a_deletion), 0, "loses its reservation");
@@ -59,6 +63,31 @@ fn random_names_are_found_by_late_effects() {
 fn a_failed_read_that_counts_as_absence_is_found_by_failed_reads() {
     let hasty = Histories::<Claims>::with(|env| sent(env, takes_a_failed_read_for_absence));
     found_by(&hasty, FaultKind::Gets, 0, "loses its reservation");
+}
+
+/// Makes nothing in a namespace whose end a refusal has told.
+fn gives_up_namespaces(mut env: Surroundings) -> Surroundings {
+    let ended = Arc::new(AtomicBool::new(false));
+    env.http = between(env.http.client(), move |client, head, body| {
+        let ended = Arc::clone(&ended);
+        async move {
+            let makes = head.method == Method::POST && head.uri.path().ends_with("/resourceclaims");
+            if makes && ended.load(Ordering::Relaxed) {
+                return Ok(refusal(StatusCode::FORBIDDEN, "Forbidden"));
+            }
+            let answer = send(&client, head, body).await?;
+            if !makes || answer.status() != StatusCode::FORBIDDEN {
+                return Ok(answer);
+            }
+            let (head, body) = answer.into_parts();
+            let body = body.collect_bytes().await?;
+            let text = String::from_utf8_lossy(&body);
+            ended.fetch_or(text.contains("NamespaceTerminating"), Ordering::Relaxed);
+            Ok(Response::from_parts(head, Body::from(body.to_vec())))
+        }
+    })
+    .into();
+    env
 }
 
 /// Every pod that disappears seems to have had an entry: such a pod counts as deleted.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use controller_testing::fault_history::{At, Draw};
 use controller_testing::history::{Scripted, step};
-use controller_testing::objects::{delete, edit, find, remove, terminate, uid};
-use embedded_apiserver::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource, Server};
+use controller_testing::objects::{self, delete, edit, find, remove, terminate, uid};
+use embedded_apiserver::{NAMESPACES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource, Server};
 use resourceclaim_controller::decide::claim_name;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -49,6 +49,24 @@ pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Scripted<Claims
     for pod in 0..pods {
         let late = (!draw.chance(50)).then(|| draw.time(Duration::ZERO..length / 2));
         comes(draw, &mut steps, pod_name(pod), late.unwrap_or_default());
+    }
+    if draw.chance(15) {
+        let end = draw.time(Duration::from_secs(1)..length);
+        let lasts = draw.time(Duration::from_secs(1)..Duration::from_secs(20));
+        steps.extend([
+            At {
+                time: end,
+                what: looking("the namespace ends, its claims first", end_namespace),
+            },
+            At {
+                time: end + lasts / 2,
+                what: looking("the namespace ends, its pods, too", end_pods),
+            },
+            At {
+                time: end + lasts,
+                what: looking("the namespace is made again", make_namespace),
+            },
+        ]);
     }
     for _ in 0..draw.number(6..18) {
         let time = draw.time(Duration::from_secs(1)..length);
@@ -162,13 +180,16 @@ pub(super) fn pod(name: String, made: Made) -> Scripted<Claims> {
         remove(server, &PODS, &name);
         let mut container = json!({ "name": "c", "image": "c" });
         if made.extended {
-            container["resources"] = json!({ "limits": { "example.com/gpu": "1" } });
+            let gpu = json!({ "example.com/gpu": "1" });
+            container["resources"] = json!({ "limits": gpu, "requests": gpu });
         }
         let pod = pod_of(
             &name,
             &json!({ "containers": [container], "resourceClaims": made.entries }),
         );
-        let uid = uid(&server.insert(pod).unwrap());
+        // The namespace may be about to go.
+        let Ok(pod) = server.insert(pod) else { return };
+        let uid = uid(&pod);
         if made.name_is_taken {
             make_claim(
                 server,
@@ -232,6 +253,7 @@ pub(super) fn delete_claim(name: String, entry: usize) -> Scripted<Claims> {
 
 /// The steps are over: what pods wait for appears, and nothing is left behind.
 pub(super) fn rest(server: &Server) {
+    set_phase(server, "Active");
     for number in 0..TEMPLATES {
         if find(server, &RESOURCE_CLAIM_TEMPLATES, &template_name(number)).is_none() {
             make_template(server, number, 1);
@@ -278,7 +300,42 @@ fn make_template(server: &Server, number: usize, devices: usize) {
             "spec": { "devices": { "requests": [request] } },
         },
     });
-    server.insert(object).unwrap();
+    let _ = server.insert(object);
+}
+
+/// As the namespace controller: deletes one resource after the other.
+fn end_namespace(server: &Server) {
+    set_phase(server, "Terminating");
+    delete_all(server, &RESOURCE_CLAIMS);
+}
+
+/// No grace is left to pods.
+fn end_pods(server: &Server) {
+    for pod in server.list(&PODS) {
+        remove(server, &PODS, &objects::name(&pod));
+    }
+    delete_all(server, &RESOURCE_CLAIM_TEMPLATES);
+}
+
+fn delete_all(server: &Server, resource: &'static Resource) {
+    for object in server.list(resource) {
+        delete(server, resource, &objects::name(&object));
+    }
+}
+
+/// A namespace of the same name comes; what finalizers held until then is gone.
+fn make_namespace(server: &Server) {
+    end_pods(server);
+    for claim in server.list(&RESOURCE_CLAIMS) {
+        remove(server, &RESOURCE_CLAIMS, &objects::name(&claim));
+    }
+    set_phase(server, "Active");
+}
+
+fn set_phase(server: &Server, phase: &str) {
+    edit(server, &NAMESPACES, "default", |namespace| {
+        namespace["status"]["phase"] = json!(phase);
+    });
 }
 
 /// A user makes a claim, unless one has the name.

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use controller_testing::fault_history::{At, Draw, EndState, History};
 use controller_testing::history::{NEVER_NEEDED, Scene, Scripted};
-use controller_testing::objects::{each, text};
+use controller_testing::objects::{each, edit, text};
+use controller_testing::past::UndoneWrites;
 use embedded_apiserver::{
     PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RecordedRequest, RequestVerb, Resource, Server,
 };
@@ -37,6 +38,7 @@ pub(super) struct Claims {
     pub(super) scheduler: Scheduler,
     /// Pods that are ending.
     pub(super) ends: JoinSet<()>,
+    undone: UndoneWrites,
 }
 
 impl Scene for Claims {
@@ -50,12 +52,34 @@ impl Scene for Claims {
         &RESOURCE_CLAIM_TEMPLATES,
     ];
     const WRITES: &'static [&'static Resource] = &[&RESOURCE_CLAIMS, &PODS];
+    /// The scheduler and the kubelet act between the steps.
+    const REWINDS: bool = false;
+    const HAS_RIVAL: bool = true;
     const LENGTH: Duration = Duration::from_secs(90);
     /// Five more minutes pass before a finalizer is removed that a scheduler has left.
     const SETTLES_WITHIN: Duration = Duration::from_mins(12);
 
     fn steps(draw: &mut Draw) -> Vec<At<Scripted<Self>>> {
         steps::drawn(draw, Self::LENGTH)
+    }
+
+    /// Drops the record of one claim.
+    fn undo(&mut self, server: &Server) -> bool {
+        let mut ledger = self.ledger.lock();
+        let sight = ledger.look(server);
+        let mut pods = sight.pods.iter().filter(|pod| pod.lives() && !pod.bound);
+        let Some((pod, dropped)) = pods.find_map(|pod| Some((pod, pod.recorded.last_key_value()?))) else {
+            return false;
+        };
+        let (entry, claim) = dropped;
+        edit(server, &PODS, &pod.name, |pod| {
+            if let Some(statuses) = pod["status"]["resourceClaimStatuses"].as_array_mut() {
+                statuses.retain(|status| status["name"] != **entry);
+            }
+        });
+        ledger.forgets(&pod.uid, claim);
+        self.undone.add(server, &format!("{entry} of {}", pod.name));
+        true
     }
 
     fn settled(&mut self, server: &Server) -> Result<(), String> {
@@ -100,6 +124,7 @@ impl Scene for Claims {
         if let Some(wrong) = &self.ledger.lock().wrong {
             return Err(wrong.clone());
         }
+        self.undone.were_left()?;
         let writes = server.requests().writes().only(|write| {
             let is_judged = !matches!(&*write.resource, "leases" | "events");
             is_judged && write.user_agent.starts_with("resourceclaim-controller")

@@ -34,6 +34,8 @@ impl Scene for Braked {
 
     const READS: &'static [&'static Resource] = Ledger::READS;
     const WRITES: &'static [&'static Resource] = Ledger::WRITES;
+    /// What replicas have told each other of the brake would be lost.
+    const REWINDS: bool = false;
 
     fn steps(draw: &mut Draw) -> Vec<At<Scripted<Self>>> {
         within(Ledger::steps(draw), |Self(ledger)| ledger)

@@ -61,6 +61,8 @@ pub(super) struct Eyes {
     pub(super) listed: i64,
     /// It may judge by tolerations that the pod no longer has.
     pub(super) lags: bool,
+    /// Its clock is behind, so that what it is told lies in the future, and its own sight counts (TE-4).
+    pub(super) is_slow: bool,
 }
 
 impl Eyes {
@@ -70,6 +72,7 @@ impl Eyes {
         leads: 0,
         listed: 0,
         lags: false,
+        is_slow: false,
     };
     /// A controller that has seen everything at its worst.
     const WORST: Self = Self {
@@ -147,8 +150,10 @@ fn tolerated(pod: &Pod, place: usize, stay: &Stay, eyes: Eyes) -> Vec<i64> {
 fn due_by(pod: &Pod, stay: &Stay, seconds: i64, eyes: Eyes) -> i64 {
     let first_sight = stay.from.max(eyes.open);
     let since = stay.added.map_or(first_sight, |added| added.min(first_sight));
-    let deadline = since.max(pod.last().at.min(first_sight.max(pod.from()))) + seconds * 1000;
-    if deadline >= eyes.leads {
+    let due_since = |since: i64| since.max(pod.last().at.min(first_sight.max(pod.from()))) + seconds * 1000;
+    let own = Some(due_since(first_sight)).filter(|_| eyes.is_slow);
+    let in_term = |deadline: &i64| *deadline >= eyes.leads;
+    if let Some(deadline) = Some(due_since(since)).filter(in_term).or(own.filter(in_term)) {
         return deadline;
     }
     // The deadline passed while this process did not lead: the pod has the grace, unless the taint was seen so late

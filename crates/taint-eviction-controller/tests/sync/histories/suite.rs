@@ -2,8 +2,9 @@
 
 use controller_testing::fault_history::{At, Draw};
 use controller_testing::history::{NEVER_NEEDED, Scene, Scripted};
-use controller_testing::past::{Ends, millis};
+use controller_testing::past::{Ends, at, millis};
 use embedded_apiserver::{NODES, PODS, RecordedRequest, RecordedRequests, RequestVerb, Resource, Server};
+use jiff::Timestamp;
 use taint_eviction_controller::TaintEvictionController;
 
 use super::ledger::{Eyes, Ledger};
@@ -11,6 +12,9 @@ use super::steps;
 
 /// How long a read of a node serves, in milliseconds (TE-8), with some room.
 const READ_SERVES: i64 = 2_500;
+
+/// A clock that is behind by more than this, in milliseconds, is slow.
+const TOLERATED: i64 = 500;
 
 impl Scene for Ledger {
     type App = TaintEvictionController;
@@ -66,6 +70,11 @@ fn eyes(asked: &RecordedRequests) -> Eyes {
     let lists = asked.only(|request| request.lists() && request.resource == "nodes");
     let lists = lists.iter().filter_map(|list| list.served).map(millis);
     let leases = asked.only(|request| request.verb.is_write() && request.resource == "leases");
+    let is_slow = leases.iter().any(|write| {
+        let renewed = write.body["spec"]["renewTime"].as_str();
+        let renewed: Option<Timestamp> = renewed.and_then(|renewed| renewed.parse().ok());
+        renewed.is_some_and(|renewed| renewed < at(millis(write.arrived) - TOLERATED))
+    });
     let leases = leases.iter().filter_map(|write| write.served).map(millis);
     Eyes {
         open: lists.clone().min().unwrap_or(i64::MAX),
@@ -75,6 +84,7 @@ fn eyes(asked: &RecordedRequests) -> Eyes {
         listed: lists.skip(1).max().unwrap_or(i64::MIN),
         // Its view of a pod may lag.
         lags: true,
+        is_slow,
     }
 }
 

@@ -34,6 +34,12 @@ fn a_fast_clock_that_counts_is_found() {
     found_by(&trusts_itself, FaultKind::FastClock, 0, "it expires in");
 }
 
+#[test]
+fn a_clock_that_jumps_and_counts_is_found() {
+    let trusts_itself = Histories::<Jobs>::with(ignores_the_servers_clock);
+    found_by(&trusts_itself, FaultKind::ClockJumps, 0, "it expires in");
+}
+
 /// Deletes a Job whatever its version.
 fn believing(env: Surroundings, shortest_counts: bool) -> Surroundings {
     let env = edited(env, |_, options| {

@@ -2,16 +2,19 @@
 
 use std::sync::Arc;
 
+use controller_core::cache::SourceEvent;
+use controller_core::meta::Uid;
 use controller_runtime::driver;
 use controller_runtime::leader::Leadership;
 use controller_testing::fault_history::FaultKind;
 use controller_testing::history::Histories;
 use controller_testing::seeded_bugs::{
-    forgets_to_retry, found_and_shrunk, found_by, gives_up, hoarding, ignores_dry_run,
+    forgets_to_retry, found_and_shrunk, found_by, gives_up, hoarding, ignores_dry_run, never_lists_again,
+    retold,
 };
 use futures::FutureExt;
 use ttl_controller::TtlController;
-use ttl_controller::view::NodeWire;
+use ttl_controller::view::{NodeView, NodeWire};
 
 use super::suite::Nodes;
 
@@ -35,7 +38,7 @@ fn deaf() -> Histories<Nodes> {
 
 #[test]
 fn a_write_on_stale_state_after_a_lost_lease_is_found() {
-    found_and_shrunk(&deaf(), 1, "writes while the lease is held by");
+    found_and_shrunk(&deaf(), 33, "writes while the lease is held by");
 }
 
 #[test]
@@ -47,6 +50,29 @@ fn a_replica_that_leads_on_is_found_by_its_cut_off() {
 fn a_node_that_is_given_up_is_found_by_refusals_that_last() {
     let gives_up = Histories::<Nodes>::with(gives_up);
     found_by(&gives_up, FaultKind::Refusals, 0, "after the last fault node-");
+}
+
+#[test]
+fn a_cache_of_a_state_that_no_longer_exists_is_found_by_set_backs() {
+    let stubborn = Histories::<Nodes>::with(never_lists_again::<NodeWire>);
+    found_by(&stubborn, FaultKind::SetBack, 0, "after the last fault node-");
+}
+
+#[test]
+fn a_patch_war_is_found_by_a_rival_that_stays() {
+    let forgets = Histories::<Nodes>::with(|env| {
+        retold::<NodeWire>(env, || Box::new(takes_each_state_for_another_node))
+    });
+    found_by(&forgets, FaultKind::Rival, 0, "is written against a rival");
+}
+
+/// Nobody undoes what was written to a node that is always a new one.
+fn takes_each_state_for_another_node(event: &mut SourceEvent<NodeView>) {
+    if let SourceEvent::InitItem(node) | SourceEvent::Applied(node) = event
+        && let Some(version) = &node.version
+    {
+        node.uid = Uid::from(&**version);
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use controller_testing::fault_history::{At, Draw, EndState, History};
 use controller_testing::history::{NEVER_NEEDED, Scene, Scripted, step};
 use controller_testing::objects::{delete, edit};
-use controller_testing::past::second;
+use controller_testing::past::{UndoneWrites, second};
 use embedded_apiserver::{NODES, RecordedRequest, RequestVerb, Resource, Server};
 use serde_json::json;
 use ttl_controller::TtlController;
@@ -19,6 +19,9 @@ const OVERLAP: Range<usize> = 90..101;
 /// The range of the number of nodes.
 const SIZES: Range<usize> = 84..112;
 
+/// The nodes that a rival annotates.
+const RIVALS: Range<usize> = 0..3;
+
 /// What happened to the nodes.
 #[derive(Default)]
 pub(super) struct Nodes {
@@ -29,6 +32,7 @@ pub(super) struct Nodes {
     carried: Option<&'static str>,
     /// The number of nodes that came or were changed since.
     changed: usize,
+    undone: UndoneWrites,
 }
 
 impl Nodes {
@@ -67,6 +71,7 @@ impl Scene for Nodes {
     const READS: &'static [&'static Resource] = &[&NODES];
     const WRITES: &'static [&'static Resource] = &[&NODES];
     const GETS: bool = false;
+    const HAS_RIVAL: bool = true;
 
     fn steps(draw: &mut Draw) -> Vec<At<Scripted<Self>>> {
         let mut size = draw.number(SIZES);
@@ -98,6 +103,20 @@ impl Scene for Nodes {
             steps.push(At { time, what });
         }
         steps
+    }
+
+    fn undo(&mut self, server: &Server) -> bool {
+        let carried = carried_by(server);
+        let is_ours = |node: &String| carried.get(node).is_some_and(|ttl| matches!(&**ttl, "0" | "15"));
+        let undone: Vec<_> = RIVALS.map(name).filter(is_ours).collect();
+        for name in &undone {
+            edit(server, &NODES, name, |node| {
+                node["metadata"]["annotations"][TTL] = "7".into();
+            });
+            self.changed += usize::from(self.undone.count(name) == 0);
+            self.undone.add(server, name);
+        }
+        !undone.is_empty()
     }
 
     fn settled(&mut self, server: &Server) -> Result<(), String> {
@@ -138,16 +157,20 @@ impl Scene for Nodes {
     }
 
     /// A node is written once for each thing that happened to it or to all nodes: it comes, it is edited, the step
-    /// changes, a new leader judges again. A write without an answer is repeated.
+    /// changes, a rival undoes a write, a new leader judges again. A write without an answer is repeated.
     fn afterwards(&self, server: &Server, history: &History<Scripted<Self>>) -> Result<(), String> {
-        let limit = 1 + history.actions.len() + history.faults.len();
+        self.undone.were_left()?;
+        let limit = |node: &str| 1 + history.actions.len() + history.faults.len() + self.undone.count(node);
         let mut writes: BTreeMap<String, usize> = BTreeMap::new();
         for request in &*server.requests().to("nodes").writes() {
             *writes.entry(request.name.clone()).or_default() +=
                 usize::from(request.served.is_some() && request.code.is_some());
         }
-        match writes.into_iter().find(|(_, count)| *count > limit) {
-            Some((node, count)) => Err(format!("{node} was written {count} times, {limit} are enough")),
+        match writes.into_iter().find(|(node, count)| *count > limit(node)) {
+            Some((node, count)) => Err(format!(
+                "{node} was written {count} times, {} are enough",
+                limit(&node)
+            )),
             None => Ok(()),
         }
     }

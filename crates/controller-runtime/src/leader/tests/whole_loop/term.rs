@@ -242,3 +242,54 @@ async fn of_two_that_race_for_a_lease_one_leads() {
     assert_eq!(a.leadership.last_error(), None);
     assert_eq!(b.leadership.last_error(), None);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_went_back_tells_the_leader_that_etcd_was_set_back() {
+    let (server, clock, replica, term) = leading().await;
+    clock.sleep(secs(11)).await;
+    assert_eq!(*replica.leadership.set_backs().borrow(), 0);
+    server.set_back(3);
+    clock.sleep(secs(60)).await;
+    assert_eq!(*replica.leadership.set_backs().borrow(), 1);
+    assert!(term.is_valid());
+    // For others, who may look when the version is higher than before again.
+    assert_eq!(server.spec()["leaseTransitions"], 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_learns_of_a_set_back_from_the_version_or_from_the_holder() {
+    for (is_late, holder) in [(false, "them"), (true, "them"), (true, "others")] {
+        let (server, clock) = (Server::default(), clock());
+        server.edit(&held_by("them"));
+        for seconds in 0..5 {
+            server.label("beat", &seconds.to_string());
+        }
+        let replica = Replica::start(server.client("a"), &clock, "a");
+        clock.sleep(secs(5)).await;
+        if is_late {
+            server.edit(&spec(holder, 15, "11:00:00", "12:00:05", 4));
+        } else {
+            server.set_back(3);
+        }
+        clock.sleep(secs(5)).await;
+        let is_told = usize::from(holder == "them");
+        assert_eq!(
+            *replica.leadership.set_backs().borrow(),
+            is_told as u64,
+            "{is_late} {holder}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_gone_may_be_older_than_the_state_of_etcd() {
+    let (server, clock, a, _) = leading().await;
+    let b = Replica::start(server.client("b"), &clock, "b");
+    clock.sleep(secs(10)).await;
+    server.delete();
+    clock.sleep(secs(60)).await;
+    for replica in [a, b] {
+        assert_eq!(*replica.leadership.set_backs().borrow(), 1);
+    }
+    assert_eq!(server.spec()["leaseTransitions"], 0);
+}
