@@ -118,10 +118,12 @@ impl<A: Clone> History<A> {
     }
 
     /// The time after the last fault by which everything must have settled. A rival has its peace for up to an hour
-    /// (CORE-17).
+    /// (CORE-17), and a clock that jumps back by an hour makes timers as late.
     pub(super) fn settles_within<S: Suite>(&self) -> Duration {
-        let has_rival = |fault: &At<DrawnFault>| matches!(fault.what, DrawnFault::Rival(_));
-        if self.faults.iter().any(has_rival) {
+        let takes_long = |fault: &At<DrawnFault>| {
+            matches!(fault.what, DrawnFault::Rival(_) | DrawnFault::ClockJumps { .. })
+        };
+        if self.faults.iter().any(takes_long) {
             S::SETTLES_WITHIN + Duration::from_hours(1)
         } else {
             S::SETTLES_WITHIN

@@ -151,15 +151,20 @@ fn due_by(pod: &Pod, stay: &Stay, seconds: i64, eyes: Eyes) -> i64 {
     let first_sight = stay.from.max(eyes.open);
     let since = stay.added.map_or(first_sight, |added| added.min(first_sight));
     let due_since = |since: i64| since.max(pod.last().at.min(first_sight.max(pod.from()))) + seconds * 1000;
-    let own = Some(due_since(first_sight)).filter(|_| eyes.is_slow);
-    let in_term = |deadline: &i64| *deadline >= eyes.leads;
-    if let Some(deadline) = Some(due_since(since)).filter(in_term).or(own.filter(in_term)) {
+    let deadline = due_since(since);
+    if deadline >= eyes.leads {
         return deadline;
     }
     // The deadline passed while this process did not lead: the pod has the grace, unless the taint was seen so late
     // that the toleration ended in the term after all.
     let is_told = stay.added.is_some_and(|added| added <= stay.from);
-    eyes.leads + if is_told { (seconds * 1000).min(GRACE) } else { 0 }
+    let graced = eyes.leads + if is_told { (seconds * 1000).min(GRACE) } else { 0 };
+    let own = due_since(first_sight);
+    if eyes.is_slow && own >= eyes.leads {
+        own.min(graced)
+    } else {
+        graced
+    }
 }
 
 impl Ledger {
