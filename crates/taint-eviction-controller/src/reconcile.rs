@@ -298,10 +298,13 @@ impl TaintEvictionController {
         let admission = self.admission(cx, &pod, &pending.taint);
         match entry.at(&pending) {
             Some(at) if at <= now.wall => {}
-            // With a brake, its key of the pod comes first.
+            later if !state.brake.is_on => return again(later),
+            // The brake's key of the pod comes first, and again with one that was let go and is tried again.
             later => {
-                let is_next = admission == Admission::Admitted && entry.tries.is_some();
-                return again(later.filter(|_| is_next || !state.brake.is_on));
+                let later = later.filter(|_| admission == Admission::Admitted && entry.tries.is_some());
+                let requeue = later.map_or(Requeue::Cancel, Requeue::At);
+                let due = later.map(|_| (Key::Due(pod.key.clone()), requeue));
+                return Action::Done([(key.clone(), requeue)].into_iter().chain(due).collect());
             }
         }
         let until = decide::waits_until(&self.through_budgets, &pending.taint, pending.deadline);
