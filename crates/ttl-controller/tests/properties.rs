@@ -8,7 +8,9 @@ use controller_core::controller::{Accepted, Completed, Loop, LoopEvent, Now, Req
 use controller_core::fingerprint::Fingerprint;
 use controller_core::meta::{ObjectKey, Uid};
 use controller_testing::encodings::assert_the_same_views;
-use controller_testing::sim::{self, Bounds, Explored, Model, NOW, Op, SimResource, Unlimited, Watch};
+use controller_testing::sim::{
+    self, Bounds, Explored, Model, NOW, Op, Setback, SimResource, Unlimited, Watch,
+};
 use prometheus::Registry;
 use proptest::prelude::*;
 use serde_json::json;
@@ -38,6 +40,8 @@ enum Bug {
     WritesNothing,
     /// It answers with a version that it has not reached.
     VersionAhead,
+    /// It says that an object is not there when a write of it is forbidden.
+    HidesWhatIsForbidden,
 }
 
 #[derive(Clone, Debug)]
@@ -165,6 +169,13 @@ impl Model for Cluster {
         }
     }
 
+    fn told(&self, setback: Setback) -> Setback {
+        match (self.bug, setback) {
+            (Some(Bug::HidesWhatIsForbidden), Setback::Status(403, _)) => Setback::NotFound,
+            _ => setback,
+        }
+    }
+
     fn watches(&mut self) -> Vec<(&'static str, &mut dyn Watch<TtlController>)> {
         vec![("nodes", &mut self.nodes)]
     }
@@ -239,6 +250,17 @@ fn an_answer_with_a_version_that_no_watch_shows_is_found() {
         1,
         "left behind: writes of nodes",
     );
+}
+
+#[test]
+fn a_refusal_that_hides_a_node_is_found() {
+    let bug = Some(Bug::HidesWhatIsForbidden);
+    let cluster = Cluster {
+        bug,
+        names: 3,
+        ..Cluster::of(3, &Annotation::Missing, false)
+    };
+    sim::assert_drawn(&cluster, any_action(), "for node-");
 }
 
 #[test]

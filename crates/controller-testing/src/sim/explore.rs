@@ -14,7 +14,8 @@ use controller_core::fingerprint::Fingerprint;
 
 use super::model::{Model, Op};
 use super::run::Sim;
-use super::settle::Order;
+use super::setback::Setback;
+use super::settle::settles;
 use super::trace::Violation;
 
 /// Of the states that something follows, one in this many must settle.
@@ -285,24 +286,6 @@ where
     part
 }
 
-/// Everything comes right and stays so, whatever comes first, and nothing is left of what is deleted.
-fn settles<M: Model + Clone>(sim: &Sim<M>) -> Result<(), String>
-where
-    <M::Controller as Controller>::Stores: Clone,
-{
-    for order in [Order::Answers, Order::Watches, Order::LastAnswer] {
-        let mut fork = sim.clone();
-        let settled = attempt(|| {
-            fork.settle_in(order);
-            fork.check();
-            fork.step(&Op::Resync);
-            fork.end(order);
-        });
-        settled.map_err(|message| format!("once nothing fails any more, {order:?} first: {message}"))?;
-    }
-    Ok(())
-}
-
 /// What may happen next, each with what may happen after it.
 fn steps<M: Explored>(sim: &mut Sim<M>, left: Bounds) -> Vec<(Op<M::Act>, Bounds)>
 where
@@ -338,10 +321,13 @@ where
     }
     for (which, flying) in process.in_flight.iter().enumerate() {
         if flying.id.is_some() {
-            bounded(Op::Lose(which), &[|left| &mut left.faults, |left| &mut left.lost]);
+            bounded(
+                Op::Lose(which, Setback::Broken),
+                &[|left| &mut left.faults, |left| &mut left.lost],
+            );
             if flying.answer.is_none() {
                 bounded(
-                    Op::Refuse(which),
+                    Op::Refuse(which, Setback::Unconnected),
                     &[|left| &mut left.faults, |left| &mut left.refused],
                 );
             }
@@ -389,7 +375,7 @@ where
 }
 
 /// The message of the assertion that fails in `run`, if one does.
-fn attempt(run: impl FnOnce()) -> Result<(), String> {
+pub(super) fn attempt(run: impl FnOnce()) -> Result<(), String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned());

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use controller_core::api::{AnswerClass, CallFailed, LeaseLost};
+use controller_core::api::{CallFailed, LeaseLost};
 use controller_core::controller::{Completed, Now, RequestOf};
 
 use derive_where::derive_where;
+use jiff::Timestamp;
 
-use super::model::{Model, ModelAnswerOf, call, failed};
+use super::model::{Model, ModelAnswerOf, call};
 
 /// A request that was sent.
 #[derive_where(Clone, Debug)]
@@ -27,20 +28,24 @@ pub(super) fn pick<M: Model>(in_flight: &mut [Flying<M>], which: usize) -> Optio
 
 pub(super) fn arrive<M: Model>(model: &mut M, flying: &mut Flying<M>, now: Now) {
     if flying.answer.is_none() && flying.fails_at.is_none() {
-        flying.answer = Some(model.arrive(&flying.ask, now));
+        flying.answer = Some(answer_of(model, &flying.ask, now));
     }
 }
 
-/// The answer to a failing request.
-pub(super) fn failure<M: Model>(
+/// The answer of the model; its `Date` has whole seconds.
+pub(super) fn answer_of<M: Model>(
+    model: &mut M,
     ask: &RequestOf<M::Controller>,
-    fate_unknown: bool,
+    now: Now,
 ) -> Completed<ModelAnswerOf<M>> {
-    let failed = failed(AnswerClass::retry(fate_unknown), None);
-    match ask {
-        RequestOf::Query(_) => Completed::Read(Err(failed), None),
-        RequestOf::Write(_) => Completed::Wrote(Err(failed)),
+    match model.arrive(ask, now) {
+        Completed::Read(value, date) => Completed::Read(value, date.map(in_seconds)),
+        wrote @ Completed::Wrote(_) => wrote,
     }
+}
+
+fn in_seconds(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap()
 }
 
 /// The result of a write that is dropped because its term is over.

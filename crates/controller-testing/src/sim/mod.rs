@@ -21,6 +21,7 @@ mod process;
 mod properties;
 mod resource;
 mod run;
+mod setback;
 mod settle;
 mod trace;
 
@@ -30,4 +31,5 @@ pub use self::permits::{NoPermits, Unlimited};
 pub use self::process::Process;
 pub use self::resource::{SimObject, SimResource, Watch, accepted, decoded, observed};
 pub use self::run::{Sim, run, run_through};
-pub use self::trace::{assert_found, assert_sound};
+pub use self::setback::Setback;
+pub use self::trace::{assert_drawn, assert_found, assert_sound};

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 
 use super::resource::Watch;
+use super::setback::Setback;
 
 /// The wall clock at the start of every run: 2026-01-01T00:00:00Z.
 pub const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
@@ -30,14 +31,22 @@ pub trait Model {
     /// Time until everything must be right, once nothing fails any more.
     const SETTLES_WITHIN: Duration = Duration::from_hours(12);
 
+    /// The wall clocks of its processes may be wrong, and jump.
+    const CLOCKS_JUMP: bool = true;
+
     /// The controller of a starting process.
     fn controller(&self) -> Self::Controller;
 
-    /// Applies an action of somebody else.
+    /// Applies an action of somebody else; `now` is by the API server's clock, here and below.
     fn act(&mut self, action: &Self::Act, now: Now);
 
     /// Carries out a request that arrives at the API server.
     fn arrive(&mut self, ask: &RequestOf<Self::Controller>, now: Now) -> Completed<ModelAnswerOf<Self>>;
+
+    /// What a request that gets `setback` is told.
+    fn told(&self, setback: Setback) -> Setback {
+        setback
+    }
 
     /// The watched resources, each by its plural name.
     fn watches(&mut self) -> Vec<(&'static str, &mut dyn Watch<Self::Controller>)>;
@@ -114,13 +123,15 @@ pub enum Op<A> {
     Arrive(usize),
     /// The answer to a request comes; the request arrives first if it has not.
     Answer(usize),
-    /// The answer to a request is lost.
-    Lose(usize),
-    /// The API server refuses a request.
-    Refuse(usize),
+    /// A request gets this instead of its answer; it may have arrived, or arrive later.
+    Lose(usize, Setback),
+    /// A request gets this, and never arrives.
+    Refuse(usize, Setback),
     /// A request fails after ten seconds.
     Hang(usize),
     Pass(Duration),
+    /// The wall clock of the process jumps: now it is so many seconds ahead of the API server's, or behind.
+    Clock(i64),
     /// A term begins or ends.
     Lead(bool),
     /// A term has lasted for another hour.
@@ -140,6 +151,7 @@ pub fn op<A: Clone + Debug + 'static>(
     action: impl Strategy<Value = A> + 'static,
 ) -> impl Strategy<Value = Op<A>> {
     let seconds = prop::sample::select(vec![1_u64, 5, 31, 61, 400]).prop_map(Duration::from_secs);
+    let ahead = prop::sample::select(vec![0, 2, 3_600, -2, -300]);
     let millis = (1..500_u64).prop_map(Duration::from_millis);
     prop_oneof![
         6 => action.prop_map(Op::Act),
@@ -147,11 +159,12 @@ pub fn op<A: Clone + Debug + 'static>(
         1 => (0..4_usize).prop_map(Op::BeginList),
         4 => (0..8_usize).prop_map(Op::Arrive),
         8 => (0..8_usize).prop_map(Op::Answer),
-        1 => (0..8_usize).prop_map(Op::Lose),
-        1 => (0..8_usize).prop_map(Op::Refuse),
+        1 => (0..8_usize, Setback::any_late()).prop_map(|(which, setback)| Op::Lose(which, setback)),
+        2 => (0..8_usize, Setback::any()).prop_map(|(which, setback)| Op::Refuse(which, setback)),
         1 => (0..8_usize).prop_map(Op::Hang),
         3 => millis.prop_map(Op::Pass),
         2 => seconds.prop_map(Op::Pass),
+        1 => ahead.prop_map(Op::Clock),
         1 => any::<bool>().prop_map(Op::Lead),
         1 => Just(Op::Resync),
         1 => Just(Op::Crash),

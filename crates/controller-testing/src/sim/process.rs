@@ -8,9 +8,10 @@ use std::time::Duration;
 use controller_core::controller::{Controller, Loop, LoopEvent, Now, RequestOf};
 use controller_core::fingerprint::Fingerprint;
 use derive_where::derive_where;
+use jiff::SignedDuration;
 
 use super::flying::Flying;
-use super::model::{Model, NOW};
+use super::model::Model;
 use super::permits::retries;
 
 /// A process that runs the controller, with a clock of its own.
@@ -20,6 +21,10 @@ pub struct Process<M: Model> {
     controller: Arc<M::Controller>,
     pub(super) event_loop: Loop<M::Controller>,
     pub(super) now: Now,
+    /// How far its wall clock is ahead of the API server's.
+    pub(super) ahead: SignedDuration,
+    /// Its wall clock was wrong at some time.
+    pub(super) was_wrong: bool,
     pub(super) leading: bool,
     pub(super) in_flight: Vec<Flying<M>>,
     /// Resources whose watch is broken.
@@ -33,13 +38,15 @@ pub struct Process<M: Model> {
 }
 
 impl<M: Model> Process<M> {
-    pub(super) fn started(number: usize, model: &mut M) -> Self {
+    pub(super) fn started(number: usize, model: &mut M, now: Now) -> Self {
         let controller = Arc::new(model.controller());
         Self {
             number,
-            event_loop: start(number, &controller, model, NOW),
+            event_loop: start(number, &controller, model, now),
             controller,
-            now: NOW,
+            now,
+            ahead: SignedDuration::ZERO,
+            was_wrong: false,
             leading: false,
             in_flight: Vec::new(),
             away: BTreeSet::new(),
@@ -47,6 +54,18 @@ impl<M: Model> Process<M> {
             permit: Cell::default(),
             again: None,
         }
+    }
+
+    /// `clock` is the API server's.
+    pub(super) fn read_clock(&mut self, clock: Now) {
+        let wall = clock.wall.checked_add(self.ahead).unwrap();
+        self.now = Now { wall, ..clock };
+    }
+
+    /// What the API server's clock shows when this process's shows `now`.
+    pub(super) fn servers(&self, now: Now) -> Now {
+        let wall = now.wall.checked_sub(self.ahead).unwrap();
+        Now { wall, ..now }
     }
 
     /// The process dies, and another starts in its place.

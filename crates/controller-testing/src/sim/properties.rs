@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use controller_core::api::CLOCK_TOLERANCE;
 use controller_core::controller::{Action, Completed, Now, RequestOf, Requeue};
 use controller_core::time::saturating_add;
 
+use super::flying::answer_of;
 use super::model::{KeyOf, Model};
 use super::run::Sim;
 
@@ -82,7 +84,8 @@ impl<M: Model> Sim<M> {
     fn is_kept(&mut self, key: &KeyOf<M>, step: &Action<M::Controller>, now: Now) -> bool {
         if let Action::Read(_) = step {
             let (model, event_loop) = (&mut self.model, &self.process.event_loop);
-            let answer = |query: &_| match model.arrive(&RequestOf::Query(Clone::clone(query)), now) {
+            let servers = self.process.servers(now);
+            let answer = |query: &_| match answer_of(model, &RequestOf::Query(Clone::clone(query)), servers) {
                 Completed::Read(value, date) => (value, date),
                 Completed::Wrote(_) => panic!("the answer to a write"),
             };
@@ -95,6 +98,9 @@ impl<M: Model> Sim<M> {
             || self.process.event_loop.is_queued(key, now)
             // An answer that another key got is as new to this key as one of its own.
             || self.process.event_loop.shares_answers() && self.is_covered(key);
+        // What a wrong clock or a slow answer has put off waits until the key comes back.
+        let is_retried =
+            is_retried || self.process.was_wrong && self.process.event_loop.scheduled_at(key).is_some();
         let Action::Done(requeues) = step else {
             return is_retried;
         };
@@ -103,7 +109,9 @@ impl<M: Model> Sim<M> {
             None | Some((_, Requeue::Cancel)) => true,
             Some((_, Requeue::At(at))) => {
                 let known = self.process.event_loop.scheduled_at(key);
-                is_retried || known.is_some_and(|known| known <= *at)
+                // `Date` has whole seconds.
+                let latest = at.saturating_add(CLOCK_TOLERANCE).unwrap();
+                is_retried || known.is_some_and(|known| known <= latest)
             }
             Some((_, Requeue::Now | Requeue::Reset | Requeue::After(_))) => is_retried,
         }

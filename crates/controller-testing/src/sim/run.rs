@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
-use controller_core::controller::{Controller, Effect, LoopEvent, Notification, Polled};
+use controller_core::controller::{Controller, Effect, LoopEvent, Notification, Now, Polled};
 use controller_core::time::saturating_add;
 use derive_where::derive_where;
+use jiff::SignedDuration;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
-use super::flying::{Flying, arrive, failure, lost, pick};
-use super::model::{MOST_OPS, Model, Op, op};
+use super::flying::{Flying, arrive, lost, pick};
+use super::model::{MOST_OPS, Model, NOW, Op, op};
 use super::permits::Trickle;
 use super::process::Process;
+use super::setback::Setback;
 use super::settle::Order;
 
 /// Most passes that may end without progress.
@@ -57,15 +59,18 @@ pub struct Sim<M: Model> {
     /// The one that takes steps at the moment.
     pub(super) process: Process<M>,
     others: Vec<Process<M>>,
+    /// The API server's.
+    pub(super) clock: Now,
 }
 
 impl<M: Model> Sim<M> {
     /// A process that has just started and leads.
     pub fn new(mut model: M) -> Self {
         let mut sim = Self {
-            process: Process::started(0, &mut model),
+            process: Process::started(0, &mut model, NOW),
             model,
             others: Vec::new(),
+            clock: NOW,
         };
         sim.lead(true);
         sim.turn();
@@ -74,7 +79,7 @@ impl<M: Model> Sim<M> {
 
     /// Another process has just started and leads, too.
     pub fn add_process(&mut self) {
-        let process = Process::started(self.others.len() + 1, &mut self.model);
+        let process = Process::started(self.others.len() + 1, &mut self.model, self.clock);
         self.others.push(std::mem::replace(&mut self.process, process));
         self.lead(true);
         self.turn();
@@ -84,6 +89,7 @@ impl<M: Model> Sim<M> {
     pub fn switch_to(&mut self, number: usize) {
         if let Some(other) = self.others.iter_mut().find(|other| other.number == number) {
             std::mem::swap(&mut self.process, other);
+            self.process.read_clock(self.clock);
         }
         for (_, watch) in self.model.watches() {
             watch.serve(number);
@@ -107,9 +113,7 @@ impl<M: Model> Sim<M> {
 
     /// Fails unless everything is as it should be in the end, and the loop and its caches are empty.
     pub fn check(&mut self) {
-        self.model
-            .check(&self.process.event_loop, self.process.now)
-            .unwrap();
+        self.model.check(&self.process.event_loop, self.clock).unwrap();
         let held = self.process.event_loop.held() - self.model.rechecks(&self.process.event_loop);
         assert_eq!(held, 0, "left behind: keys, passes or requests");
         if !self.model.leaves_writes() {
@@ -156,7 +160,7 @@ impl<M: Model> Sim<M> {
 
     fn take(&mut self, op: &Op<M::Act>) {
         match op {
-            Op::Act(action) => self.model.act(action, self.process.now),
+            Op::Act(action) => self.model.act(action, self.clock),
             Op::Deliver(which) => {
                 let count = self.model.watches().len();
                 self.deliver(which % count);
@@ -172,12 +176,12 @@ impl<M: Model> Sim<M> {
             }
             Op::Arrive(which) => {
                 if let Some(flying) = pick(&mut self.process.in_flight, *which) {
-                    arrive(&mut self.model, flying, self.process.now);
+                    arrive(&mut self.model, flying, self.clock);
                 }
             }
             Op::Answer(which) => self.answer(*which),
-            Op::Lose(which) => self.fail(*which, true),
-            Op::Refuse(which) => self.fail(*which, false),
+            Op::Lose(which, setback) => self.fail(*which, *setback, true),
+            Op::Refuse(which, setback) => self.fail(*which, *setback, false),
             Op::Hang(which) => {
                 let at = self.process.now.uptime + HANGS;
                 if let Some(flying) =
@@ -187,6 +191,12 @@ impl<M: Model> Sim<M> {
                 }
             }
             Op::Pass(time) => self.pass(*time),
+            Op::Clock(_) if !M::CLOCKS_JUMP => {}
+            Op::Clock(ahead) => {
+                self.process.ahead = SignedDuration::from_secs(*ahead);
+                self.process.was_wrong = true;
+                self.process.read_clock(self.clock);
+            }
             Op::Lead(leading) => self.lead(*leading),
             Op::Resync if self.process.leading => self
                 .process
@@ -216,9 +226,14 @@ impl<M: Model> Sim<M> {
                 });
             }
             self.process.again = polled.again;
-            if polled.again != Some(Duration::ZERO) {
-                return;
+            if polled.again == Some(Duration::ZERO) {
+                continue;
             }
+            let Some(Err(_)) = self.process.event_loop.finished() else {
+                return;
+            };
+            // The process ends, and is started again.
+            self.crash();
         }
         panic!("the loop has no end at {:?}", self.process.now);
     }
@@ -254,7 +269,7 @@ impl<M: Model> Sim<M> {
             let count = self.process.in_flight.len();
             return self.end_hanging(which % count);
         }
-        arrive(&mut self.model, flying, self.process.now);
+        arrive(&mut self.model, flying, self.clock);
         let flying = self
             .process
             .in_flight
@@ -265,29 +280,30 @@ impl<M: Model> Sim<M> {
     }
 
     /// Loses the answer to a request, or refuses a request that has not arrived.
-    fn fail(&mut self, which: usize, fate_unknown: bool) {
+    fn fail(&mut self, which: usize, setback: Setback, may_arrive: bool) {
         let count = self.process.in_flight.len();
         let Some(flying) = pick(&mut self.process.in_flight, which) else {
             return;
         };
-        if fate_unknown && self.model.is_prompt() {
-            arrive(&mut self.model, flying, self.process.now);
+        if may_arrive && self.model.is_prompt() {
+            arrive(&mut self.model, flying, self.clock);
         }
         let arrived = flying.answer.is_some();
         // A request that has arrived cannot be refused.
-        let Some(id) = flying.id.take_if(|_| fate_unknown || !arrived) else {
+        let Some(id) = flying.id.take_if(|_| may_arrive || !arrived) else {
             return;
         };
-        let completed = failure::<M>(&flying.ask, fate_unknown);
-        if arrived || !fate_unknown {
+        let completed = self.model.told(setback).answer::<M>(&flying.ask);
+        if arrived || !may_arrive {
             self.process.in_flight.swap_remove(which % count);
         }
         self.process.event_loop.completed(id, completed, self.process.now);
     }
 
     pub(super) fn pass(&mut self, time: Duration) {
-        self.process.now.uptime += time;
-        self.process.now.wall = saturating_add(self.process.now.wall, time);
+        self.clock.uptime += time;
+        self.clock.wall = saturating_add(self.clock.wall, time);
+        self.process.read_clock(self.clock);
         let now = self.process.now.uptime;
         let is_over = |flying: &Flying<M>| flying.fails_at.is_some_and(|at| at <= now);
         while let Some(which) = self.process.in_flight.iter().position(is_over) {
@@ -298,9 +314,11 @@ impl<M: Model> Sim<M> {
     fn end_hanging(&mut self, which: usize) {
         let Flying { id, ask, .. } = self.process.in_flight.swap_remove(which);
         if let Some(id) = id {
-            self.process
-                .event_loop
-                .completed(id, failure::<M>(&ask, false), self.process.now);
+            self.process.event_loop.completed(
+                id,
+                Setback::Status(504, 0).answer::<M>(&ask),
+                self.process.now,
+            );
         }
     }
 

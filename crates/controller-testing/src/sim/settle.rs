@@ -1,6 +1,9 @@
 //! The end of a run: nothing fails any more.
 
-use super::model::Model;
+use controller_core::controller::Controller;
+
+use super::explore::attempt;
+use super::model::{Model, Op};
 use super::run::{MOST_TURNS, Sim};
 
 /// What comes first once nothing fails any more.
@@ -9,6 +12,24 @@ pub(super) enum Order {
     Answers,
     Watches,
     LastAnswer,
+}
+
+/// Everything comes right and stays so, whatever comes first, and nothing is left of what is deleted.
+pub(super) fn settles<M: Model + Clone>(sim: &Sim<M>) -> Result<(), String>
+where
+    <M::Controller as Controller>::Stores: Clone,
+{
+    for order in [Order::Answers, Order::Watches, Order::LastAnswer] {
+        let mut fork = sim.clone();
+        let settled = attempt(|| {
+            fork.settle_in(order);
+            fork.check();
+            fork.step(&Op::Resync);
+            fork.end(order);
+        });
+        settled.map_err(|message| format!("once nothing fails any more, {order:?} first: {message}"))?;
+    }
+    Ok(())
 }
 
 impl<M: Model> Sim<M> {

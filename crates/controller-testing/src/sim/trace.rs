@@ -3,10 +3,12 @@
 use std::fmt::{self, Display};
 
 use controller_core::controller::{Controller, RequestOf, Write};
+use proptest::strategy::{Strategy, ValueTree};
+use proptest::test_runner::TestRunner;
 
-use super::explore::{Bounds, Explored, SETTLES_ONE_IN, explore};
-use super::model::{Model, Op};
-use super::run::Sim;
+use super::explore::{Bounds, Explored, SETTLES_ONE_IN, attempt, explore};
+use super::model::{Model, Op, ops};
+use super::run::{Sim, run};
 
 /// A run that breaks a property: no shorter one does.
 #[derive(Debug)]
@@ -36,6 +38,21 @@ where
     println!("{found}");
     assert!(found.message.contains(what), "{found}");
     assert_eq!(found.steps.len(), steps, "{found}");
+}
+
+/// Fails unless one of a thousand drawn runs breaks a property, with `what` in its message.
+pub fn assert_drawn<M: Model + Clone>(model: &M, action: impl Strategy<Value = M::Act> + 'static, what: &str)
+where
+    M::Act: 'static,
+{
+    let (ops, mut runner) = (ops(action), TestRunner::deterministic());
+    let found = (0..1_000).find_map(|_| {
+        let ops = ops.new_tree(&mut runner).unwrap().current();
+        let broken = attempt(|| run(model.clone(), &ops)).err()?;
+        broken.contains(what).then_some(broken)
+    });
+    let found = found.unwrap_or_else(|| panic!("no run breaks a property"));
+    println!("{found}");
 }
 
 impl Display for Violation {
@@ -72,12 +89,13 @@ fn describe<M: Model>(sim: &mut Sim<M>, op: &Op<M::Act>) -> String {
         Op::Act(act) => format!("somebody else: {act:?}"),
         Op::Arrive(which) => format!("arrives: {}", request(*which)),
         Op::Answer(which) => format!("answered: {}", request(*which)),
-        Op::Lose(which) => format!("the answer is lost: {}", request(*which)),
-        Op::Refuse(which) => format!("refused: {}", request(*which)),
+        Op::Lose(which, setback) => format!("the answer is lost ({setback:?}): {}", request(*which)),
+        Op::Refuse(which, setback) => format!("refused ({setback:?}): {}", request(*which)),
         Op::Hang(which) => format!("hangs: {}", request(*which)),
         Op::Deliver(which) => format!("the watch shows {}", sim.model.watches()[*which].0),
         Op::BeginList(which) => format!("the watch breaks: {}", sim.model.watches()[*which].0),
         Op::Pass(time) => format!("{time:?} pass"),
+        Op::Clock(ahead) => format!("the clock is {ahead} s ahead"),
         Op::Lead(true) => "the term begins".to_owned(),
         Op::Lead(false) => "the term ends".to_owned(),
         Op::Resync => "an hour of the term is over".to_owned(),

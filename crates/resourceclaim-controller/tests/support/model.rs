@@ -94,8 +94,9 @@ impl Model for Server {
         pods.chain([Key::PodGroup(key(GROUP))]).chain(claims).collect()
     }
 
-    /// True for an object that is gone or replaced by now, because its watch will show that, and for a claim whose pod
-    /// was replaced, because its deletion is the garbage collector's as much as ours.
+    /// True for an object that is gone or replaced by now, and for a claim whose pod is not shown yet, because the watch
+    /// will show that; and for a claim whose pod was replaced, because its deletion is the garbage collector's as much
+    /// as ours.
     fn is_left(&self, key: &Key, stores: &Stores) -> bool {
         let claim = match key {
             Key::Claim(claim) => claim,
@@ -111,8 +112,12 @@ impl Model for Server {
         let claim = claim.filter(|claim| judged.is_none_or(|judged| judged == claim.uid));
         let owner = claim.map(|claim| claim.owning_pod());
         let is_there = |owner: &OwnerRef| {
-            let pod = self.claimant(&key_of(owner));
-            pod.is_some_and(|pod| pod.uid == owner.uid)
+            let shown = stores.pods.get(&key_of(owner));
+            let shown = shown.or_else(|| stores.groups.get(&key_of(owner)));
+            let there = self.claimant(&key_of(owner));
+            there.is_some_and(|there| {
+                there.uid == owner.uid && shown.is_some_and(|shown| shown.uid == there.uid)
+            })
         };
         owner.is_none_or(|owner| owner.is_some_and(|owner| !is_there(owner)))
     }
