@@ -13,7 +13,7 @@ use std::time::Duration;
 use controller_core::api::{AnswerClass as Answered, CLOCK_TOLERANCE, Denial};
 use controller_core::controller::{
     Action, CacheRead, CacheWrite, Context, ContextMut, Controller, Inspector, LoopEvent, Now, Outcome,
-    Queue, RequestOf, Requeue, ResultOf, Retry, RetryLimit,
+    Queue, Reply, RequestOf, Requeue, ResultOf, Retry, RetryLimit,
 };
 use controller_core::events::Recorder;
 use controller_core::meta::ObjectKey;
@@ -195,7 +195,7 @@ fn reconcile_expired(
         ServerTime::Unknown => done(cx, key, None, Requeue::Cancel),
         ServerTime::Known(now) => match plan(job, now) {
             ExpiryPlan::Leave => done(cx, key, None, Requeue::Cancel),
-            ExpiryPlan::LookAgain { after } => look_again(cx, key, now, after),
+            ExpiryPlan::LookAgain { after } => look_again(cx, key, after),
             ExpiryPlan::Delete(deletion) => delete(cx, key, deletion),
         },
     }
@@ -211,27 +211,32 @@ pub(crate) enum ServerTime {
 }
 
 pub(crate) fn server_time(cx: &Context<'_, TtlAfterFinishedController>) -> ServerTime {
-    let known = cx.shared(&Query::Time);
-    let Some(reply) = known.or_else(|| cx.pass.answer(&Query::Time)) else {
+    let Some(reply) = time_reply(cx) else {
         return ServerTime::Unasked;
     };
     if reply.value.is_err() {
         return ServerTime::Unknown;
     }
-    // A slow answer says nothing about our clock.
-    let then = slower_clock(reply.asked.wall, reply.date);
-    let since = cx.now.uptime.saturating_sub(reply.asked.uptime);
-    ServerTime::Known(saturating_add(then, since).min(cx.now.wall))
+    // The server may have answered at the last moment: no more than the time since then has passed for certain.
+    let since = cx.now.uptime.saturating_sub(reply.answered.uptime);
+    let servers = reply.date.map(|date| saturating_add(date, since));
+    ServerTime::Known(slower_clock(cx.now.wall, servers))
 }
 
-/// Our clock is ahead of the API server's, where it is `now`.
+fn time_reply<'a>(cx: &'a Context<'_, TtlAfterFinishedController>) -> Option<&'a Reply<Answer>> {
+    cx.shared(&Query::Time).or_else(|| cx.pass.answer(&Query::Time))
+}
+
+/// By the API server's clock it is not time yet.
 pub(crate) fn look_again(
     cx: &Context<'_, TtlAfterFinishedController>,
     key: &Key,
-    now: Timestamp,
     after: Duration,
 ) -> Action<TtlAfterFinishedController> {
-    let ahead: SignedDuration = cx.now.wall.duration_since(now);
+    // A slow answer says nothing about our clock.
+    let reply = time_reply(cx);
+    let ahead = reply.and_then(|reply| Some(reply.asked.wall.duration_since(reply.date?)));
+    let ahead = ahead.unwrap_or(SignedDuration::ZERO);
     let skewed = (ahead > CLOCK_TOLERANCE).then(|| Remark::Skewed(key.clone(), ahead));
     done(cx, key, skewed, Requeue::At(saturating_add(cx.now.wall, after)))
 }

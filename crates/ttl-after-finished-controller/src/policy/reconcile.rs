@@ -61,7 +61,7 @@ impl TtlAfterFinishedController {
             Ok(Verdict::Due { policy, finish, due }) => self.reconcile_due(cx, object, policy, finish, due),
             Ok(Verdict::Waits { due, .. }) => {
                 let after = Duration::try_from(due.duration_since(wall)).unwrap_or_default();
-                look_again(cx, key, wall, after)
+                look_again(cx, key, after)
             }
             Ok(Verdict::Left(LeftBecause::Finalizers(policy))) => {
                 let remark = self.finalizers(cx, object, policy);

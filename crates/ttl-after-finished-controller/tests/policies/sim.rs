@@ -184,7 +184,7 @@ impl Model for Cluster {
     type Controller = TtlAfterFinishedController;
     type Act = Act;
 
-    /// A slow answer may hide that our clock is ahead.
+    /// A Job that is due by a clock that has jumped, and has another time in the queue, would be read for.
     const CLOCKS_JUMP: bool = false;
 
     fn controller(&self) -> TtlAfterFinishedController {

@@ -60,6 +60,21 @@ async fn no_job_is_deleted_while_the_clock_cannot_be_read() {
     assert!(!world.lives_after(10, "job").await);
 }
 
+/// The API server says what time it is when it answers, which may be long after it was asked.
+#[tokio::test(start_paused = true)]
+async fn a_slow_answer_about_the_clock_lets_no_job_go_early() {
+    let world = World::new();
+    let _controller = world.start_with_clock_ahead(3_600);
+    world.pass(100).await;
+    let is_clock =
+        |request: &RecordedRequest| request.resource == "jobs" && request.verb == RequestVerb::List;
+    world.fail_those(1, is_clock, Fault::Delay(Duration::from_secs(3)));
+    // It expires in 5 s.
+    world.finished_job("job", 60, -55);
+    assert!(world.lives_after(4, "job").await);
+    assert!(!world.lives_after(2, "job").await);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_clock_of_ours_that_is_slow_deletes_late_but_not_early() {
     let world = World::with_finished_job("job", 100, 0);
