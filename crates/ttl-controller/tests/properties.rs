@@ -9,7 +9,7 @@ use controller_core::fingerprint::Fingerprint;
 use controller_core::meta::{ObjectKey, Uid};
 use controller_testing::encodings::assert_the_same_views;
 use controller_testing::sim::{
-    self, Bounds, Explored, Model, NOW, Op, Setback, SimResource, Unlimited, Watch,
+    self, Bounds, Explored, Model, NOW, Op, SimFailure, SimResource, Unlimited, Watch,
 };
 use prometheus::Registry;
 use proptest::prelude::*;
@@ -169,10 +169,10 @@ impl Model for Cluster {
         }
     }
 
-    fn told(&self, setback: Setback) -> Setback {
-        match (self.bug, setback) {
-            (Some(Bug::HidesWhatIsForbidden), Setback::Status(403, _)) => Setback::NotFound,
-            _ => setback,
+    fn told(&self, failure: SimFailure) -> SimFailure {
+        match (self.bug, failure) {
+            (Some(Bug::HidesWhatIsForbidden), SimFailure::Status(403, _)) => SimFailure::NotFound,
+            _ => failure,
         }
     }
 

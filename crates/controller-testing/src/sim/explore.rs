@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use controller_core::controller::Controller;
 use controller_core::fingerprint::Fingerprint;
 
+use super::failure::SimFailure;
 use super::model::{Model, Op};
 use super::run::Sim;
-use super::setback::Setback;
 use super::settle::settles;
 use super::trace::Violation;
 
@@ -322,12 +322,12 @@ where
     for (which, flying) in process.in_flight.iter().enumerate() {
         if flying.id.is_some() {
             bounded(
-                Op::Lose(which, Setback::Broken),
+                Op::Lose(which, SimFailure::Broken),
                 &[|left| &mut left.faults, |left| &mut left.lost],
             );
             if flying.answer.is_none() {
                 bounded(
-                    Op::Refuse(which, Setback::Unconnected),
+                    Op::Refuse(which, SimFailure::Unconnected),
                     &[|left| &mut left.faults, |left| &mut left.refused],
                 );
             }

@@ -14,6 +14,7 @@
 //! At the end, everything in flight has arrived, and the model checks its world.
 
 mod explore;
+mod failure;
 mod flying;
 mod model;
 mod permits;
@@ -21,15 +22,14 @@ mod process;
 mod properties;
 mod resource;
 mod run;
-mod setback;
 mod settle;
 mod trace;
 
 pub use self::explore::{Bounds, Explored};
+pub use self::failure::SimFailure;
 pub use self::model::{KeyOf, Model, ModelAnswerOf, NOW, Op, START, conflict, failed, gone, op, ops};
 pub use self::permits::{NoPermits, Unlimited};
 pub use self::process::Process;
 pub use self::resource::{SimObject, SimResource, Watch, accepted, decoded, observed};
 pub use self::run::{Sim, run, run_through};
-pub use self::setback::Setback;
 pub use self::trace::{assert_drawn, assert_found, assert_sound};

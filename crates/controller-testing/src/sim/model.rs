@@ -8,8 +8,8 @@ use controller_core::controller::{self, Completed, Controller, Loop, Now, Reques
 use jiff::Timestamp;
 use proptest::prelude::*;
 
+use super::failure::SimFailure;
 use super::resource::Watch;
-use super::setback::Setback;
 
 /// The wall clock at the start of every run: 2026-01-01T00:00:00Z.
 pub const START: Timestamp = Timestamp::constant(1_767_225_600, 0);
@@ -43,9 +43,9 @@ pub trait Model {
     /// Carries out a request that arrives at the API server.
     fn arrive(&mut self, ask: &RequestOf<Self::Controller>, now: Now) -> Completed<ModelAnswerOf<Self>>;
 
-    /// What a request that gets `setback` is told.
-    fn told(&self, setback: Setback) -> Setback {
-        setback
+    /// What a request that gets `failure` is told.
+    fn told(&self, failure: SimFailure) -> SimFailure {
+        failure
     }
 
     /// The watched resources, each by its plural name.
@@ -124,9 +124,9 @@ pub enum Op<A> {
     /// The answer to a request comes; the request arrives first if it has not.
     Answer(usize),
     /// A request gets this instead of its answer; it may have arrived, or arrive later.
-    Lose(usize, Setback),
+    Lose(usize, SimFailure),
     /// A request gets this, and never arrives.
-    Refuse(usize, Setback),
+    Refuse(usize, SimFailure),
     /// A request fails after ten seconds.
     Hang(usize),
     Pass(Duration),
@@ -159,8 +159,8 @@ pub fn op<A: Clone + Debug + 'static>(
         1 => (0..4_usize).prop_map(Op::BeginList),
         4 => (0..8_usize).prop_map(Op::Arrive),
         8 => (0..8_usize).prop_map(Op::Answer),
-        1 => (0..8_usize, Setback::any_late()).prop_map(|(which, setback)| Op::Lose(which, setback)),
-        2 => (0..8_usize, Setback::any()).prop_map(|(which, setback)| Op::Refuse(which, setback)),
+        1 => (0..8_usize, SimFailure::any_late()).prop_map(|(which, failure)| Op::Lose(which, failure)),
+        2 => (0..8_usize, SimFailure::any()).prop_map(|(which, failure)| Op::Refuse(which, failure)),
         1 => (0..8_usize).prop_map(Op::Hang),
         3 => millis.prop_map(Op::Pass),
         2 => seconds.prop_map(Op::Pass),

@@ -9,11 +9,11 @@ use jiff::SignedDuration;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
+use super::failure::SimFailure;
 use super::flying::{Flying, arrive, lost, pick};
 use super::model::{MOST_OPS, Model, NOW, Op, op};
 use super::permits::Trickle;
 use super::process::Process;
-use super::setback::Setback;
 use super::settle::Order;
 
 /// Most passes that may end without progress.
@@ -180,8 +180,8 @@ impl<M: Model> Sim<M> {
                 }
             }
             Op::Answer(which) => self.answer(*which),
-            Op::Lose(which, setback) => self.fail(*which, *setback, true),
-            Op::Refuse(which, setback) => self.fail(*which, *setback, false),
+            Op::Lose(which, failure) => self.fail(*which, *failure, true),
+            Op::Refuse(which, failure) => self.fail(*which, *failure, false),
             Op::Hang(which) => {
                 let at = self.process.now.uptime + HANGS;
                 if let Some(flying) =
@@ -280,7 +280,7 @@ impl<M: Model> Sim<M> {
     }
 
     /// Loses the answer to a request, or refuses a request that has not arrived.
-    fn fail(&mut self, which: usize, setback: Setback, may_arrive: bool) {
+    fn fail(&mut self, which: usize, failure: SimFailure, may_arrive: bool) {
         let count = self.process.in_flight.len();
         let Some(flying) = pick(&mut self.process.in_flight, which) else {
             return;
@@ -293,7 +293,7 @@ impl<M: Model> Sim<M> {
         let Some(id) = flying.id.take_if(|_| may_arrive || !arrived) else {
             return;
         };
-        let completed = self.model.told(setback).answer::<M>(&flying.ask);
+        let completed = self.model.told(failure).answer::<M>(&flying.ask);
         if arrived || !may_arrive {
             self.process.in_flight.swap_remove(which % count);
         }
@@ -316,7 +316,7 @@ impl<M: Model> Sim<M> {
         if let Some(id) = id {
             self.process.event_loop.completed(
                 id,
-                Setback::Status(504, 0).answer::<M>(&ask),
+                SimFailure::Status(504, 0).answer::<M>(&ask),
                 self.process.now,
             );
         }

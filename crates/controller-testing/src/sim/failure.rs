@@ -10,7 +10,7 @@ use super::model::{Model, ModelAnswerOf};
 
 /// Why a request fails that the model would have carried out, or has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Setback {
+pub enum SimFailure {
     /// Nobody takes the request.
     Unconnected,
     /// The connection breaks, or nobody can read the answer.
@@ -24,7 +24,7 @@ pub enum Setback {
     Status(u16, u32),
 }
 
-impl Setback {
+impl SimFailure {
     /// For a request that is not carried out.
     pub(super) fn any() -> impl Strategy<Value = Self> {
         let code = prop::sample::select(vec![401, 403, 404, 409, 422, 429, 500, 503, 504]);
