@@ -219,7 +219,7 @@ fn goes(number: usize) -> bool {
 
 fn ten_policies() -> String {
     let mut text =
-        "policyGracePeriod: 1s\nonlyPolicies: true\nkubeApiQps: 0\nconcurrentSyncs: 16\npolicies:\n"
+        "policyGracePeriod: 1s\nonlyPolicies: true\nkubeApiQps: 0\nconcurrentSyncs: 32\npolicies:\n"
             .to_owned();
     for policy in 0..POLICIES {
         _ = writeln!(
