@@ -1,6 +1,7 @@
 //! Deletes pods from nodes with `NoExecute` taints that the pods do not, or no longer, tolerate.
 
 pub mod brake;
+mod clock;
 pub mod config;
 pub mod decide;
 mod entry;

@@ -174,7 +174,7 @@ impl Controller for TaintEvictionController {
             ) => self.on_outcome(cx, write, eviction, outcome),
             ResultOf::Answer(Query::Node { name, .. }, reply) => on_node_read(cx, name, reply),
             ResultOf::Answer(Query::Lease(_), reply) => {
-                cx.state.learn_ahead(reply);
+                cx.state.clock.learn_ahead(reply);
             }
             ResultOf::Outcome(Write::Note(..), Outcome::Failed(_))
             | ResultOf::Sent(RequestOf::Query(_))
@@ -244,11 +244,9 @@ impl TaintEvictionController {
         ahead: SignedDuration,
     ) -> Judgement {
         let Context { state, now, .. } = cx;
-        let jumped = state.jumped(*now);
-        let bound = decide::bound(
-            pod,
-            after_jump(state.first_sight(pod, after_jump(now.wall, -jumped)), jumped),
-        );
+        let jumped = state.clock.jumped(*now);
+        let first_sight = state.first_sight(pod, state.clock.without_jumps(*now));
+        let bound = decide::bound(pod, after_jump(first_sight, jumped));
         let mut remembered = Cow::Borrowed(state.remembered(pod));
         let mut taints = Cow::Borrowed(taints);
         if !jumped.is_zero() {
@@ -334,7 +332,7 @@ impl TaintEvictionController {
         };
         let later = saturating_add(now.wall, CACHE_CATCHES_UP);
         // Before the first answer, our clock may be ahead by any time.
-        let known = state.ahead(*now);
+        let known = state.clock.ahead(*now);
         let is_unknown = taints_of(cache).is_none() && known.is_none();
         let ahead = if is_unknown {
             SignedDuration::MAX
@@ -393,7 +391,7 @@ impl TaintEvictionController {
         };
         // Taints that the cache has not shown yet get stays that nothing is remembered for.
         let mut unknown = u64::MAX;
-        let now = after_jump(cx.now.wall, -cx.state.jumped(cx.now));
+        let now = cx.state.clock.without_jumps(cx.now);
         judge(&decide::seen(&known, taints, now, || {
             unknown -= 1;
             unknown

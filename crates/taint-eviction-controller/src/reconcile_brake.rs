@@ -245,7 +245,7 @@ fn read_lease(cx: &Context<'_, TaintEvictionController>, rules: &BrakeRules) -> 
         reply
             .asked
             .wall
-            .checked_sub(state.ahead(reply.asked).unwrap_or_default())
+            .checked_sub(state.clock.ahead(reply.asked).unwrap_or_default())
     };
     let time = reply.date.unwrap_or_else(|| ours().unwrap_or(reply.asked.wall));
     let at = reply.asked.uptime;

@@ -151,11 +151,11 @@ pub(crate) fn on_node_read(
     reply: &Reply<Answer>,
 ) {
     let state = &mut *cx.state;
-    state.learn_ahead(reply);
+    state.clock.learn_ahead(reply);
     match (taints_of(reply), &reply.value) {
         (Some(taints), _) => {
             let before = state.taints.of(name);
-            let now = state.steady(cx.now);
+            let now = state.clock.steady(cx.now);
             state.taints.read(name, taints, now);
             if state.taints.of(name) != before {
                 cx.out.enqueue(Key::Node(Arc::clone(name)));
@@ -168,7 +168,7 @@ pub(crate) fn on_node_read(
 
 pub(crate) fn name_skew(cx: &mut ContextMut<'_, TaintEvictionController>) {
     let (state, now) = (&mut *cx.state, cx.now.uptime);
-    let ahead = state.ahead(cx.now).unwrap_or_default();
+    let ahead = state.clock.ahead(cx.now).unwrap_or_default();
     if !ahead.is_zero() && state.skew_named.is_due(&(), SKEW_NAMED_EVERY, now) {
         cx.out.record(Event::Skew(ahead));
     }

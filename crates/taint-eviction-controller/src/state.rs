@@ -9,21 +9,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use controller_core::api::CLOCK_TOLERANCE;
 use controller_core::cache::Change;
-use controller_core::controller::{ContextMut, LoopEvent, Now, Output, Reply, Requeue, Watches};
+use controller_core::controller::{ContextMut, LoopEvent, Now, Output, Requeue, Watches};
 use controller_core::log_throttle::LogThrottle;
 use controller_core::meta::{ObjectKey, Uid};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use crate::TaintEvictionController;
 use crate::brake::Brake;
-use crate::decide::{
-    self, Judgement, KeepReason, Rules, Sight, TaintMemory, Tolerated, Verdict, after_jump, clock_ahead,
-};
+use crate::clock::OurClock;
+use crate::decide::{self, Judgement, KeepReason, Rules, Sight, TaintMemory, Tolerated, Verdict};
 use crate::entry::Entry;
 use crate::events::Event;
-use crate::requests::Answer;
 use crate::route::{self, PodChange as Route};
 use crate::through::Through;
 use crate::view::{NodeView, PodView, Toleration};
@@ -61,9 +58,7 @@ pub struct State {
     /// The number of each tainted node's last change: answers from before it do not count.
     node_changes: BTreeMap<Arc<str>, u64>,
     last_change: u64,
-    /// Our clock's time at the start of the process. What we saw is remembered by the clock that this one would be without
-    /// jumps.
-    started: Option<Timestamp>,
+    pub(crate) clock: OurClock,
     /// When a pod was seen first, for pods whose binding is dated later than that, or not at all.
     first_sights: BTreeMap<ObjectKey, (Uid, Timestamp)>,
     /// We see what happens if both are true: we lead, and the watch of nodes is established.
@@ -72,9 +67,6 @@ pub struct State {
     pub(crate) sight: Sight,
     /// The pods that must be evicted.
     evictions: BTreeMap<ObjectKey, Entry>,
-    /// How far our clock, but for its jumps, is ahead of the API server's, by the last answer to a read of a node; `None`
-    /// before the first.
-    ahead: Option<SignedDuration>,
     pub(crate) skew_named: LogThrottle<()>,
     /// The first pod with `Lt` or `Gt` although the gate is off.
     compares: Compares,
@@ -102,7 +94,7 @@ impl Watches<NodeView> for TaintEvictionController {
             state.taints.forget(name);
             state.node_changes.remove(name);
         } else {
-            let now = state.steady(cx.now);
+            let now = state.clock.steady(cx.now);
             state.taints.observe(name, &node.taints, now);
             state.node_changes.insert(Arc::clone(name), state.last_change);
         }
@@ -117,7 +109,7 @@ impl Watches<PodView> for TaintEvictionController {
             Route::Nothing => {}
             Route::Forget => cx.state.forget(&pod.key, cx.now, &mut cx.out),
             Route::Judge => {
-                let now = cx.state.steady(cx.now);
+                let now = cx.state.clock.steady(cx.now);
                 cx.state.note_first_sight(pod, now);
                 cx.state.note_comparison(pod, &self.rules);
                 cx.state.tell_comparison(&mut cx.out);
@@ -128,11 +120,6 @@ impl Watches<PodView> for TaintEvictionController {
             }
         }
     }
-}
-
-/// The time at the start of the process, by our clock as it is now.
-fn started(now: Now) -> Timestamp {
-    now.wall.checked_sub(now.uptime).unwrap_or(now.wall)
 }
 
 impl State {
@@ -160,7 +147,7 @@ impl State {
         }
         self.tell_comparison(out);
         let saw = self.sight.sees();
-        let now = self.steady(now);
+        let now = self.clock.steady(now);
         self.sight = if self.leading && self.watching {
             self.sight.regained(now)
         } else {
@@ -171,35 +158,6 @@ impl State {
                 out.enqueue(Key::Node(Arc::clone(node)));
             }
         }
-    }
-
-    /// How far our clock has jumped since the start of the process: positive: ahead.
-    pub(crate) fn jumped(&self, now: Now) -> SignedDuration {
-        let started = started(now);
-        let by = started.duration_since(self.started.unwrap_or(started));
-        if by.abs() > CLOCK_TOLERANCE {
-            by
-        } else {
-            SignedDuration::ZERO
-        }
-    }
-
-    /// The API server has told its time.
-    pub(crate) fn learn_ahead(&mut self, reply: &Reply<Answer>) {
-        let jumped = self.jumped(reply.answered);
-        self.ahead = reply.ahead().map(|ahead| ahead - jumped).or(self.ahead);
-    }
-
-    /// How far our clock counts as ahead of the API server's; `None` before that has told its time.
-    pub(crate) fn ahead(&self, now: Now) -> Option<SignedDuration> {
-        let jumped = self.jumped(now);
-        self.ahead.map(|ahead| clock_ahead(ahead + jumped))
-    }
-
-    /// The time by our clock, but for its jumps.
-    pub(crate) fn steady(&mut self, now: Now) -> Timestamp {
-        self.started.get_or_insert_with(|| started(now));
-        after_jump(now.wall, -self.jumped(now))
     }
 
     /// The number of entries about objects; 0 once no object is left. For tests.

@@ -1,0 +1,57 @@
+//! What is known of our clock: how far it has jumped, and how far it is ahead of the API server's.
+
+use controller_core::api::CLOCK_TOLERANCE;
+use controller_core::controller::{Now, Reply};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::decide::{after_jump, clock_ahead};
+
+/// Our wall clock, seen by the time since the start of the process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct OurClock {
+    /// Its time at the start. What we saw is remembered by the clock that this one would be without jumps.
+    started: Option<Timestamp>,
+    /// How far it is ahead of the API server's, but for its jumps, by the last answer; `None` before the first.
+    ahead: Option<SignedDuration>,
+}
+
+impl OurClock {
+    /// How far it has jumped since the start; positive: ahead.
+    pub(crate) fn jumped(&self, now: Now) -> SignedDuration {
+        let started = started(now);
+        let by = started.duration_since(self.started.unwrap_or(started));
+        if by.abs() > CLOCK_TOLERANCE {
+            by
+        } else {
+            SignedDuration::ZERO
+        }
+    }
+
+    /// The time but for its jumps.
+    pub(crate) fn without_jumps(&self, now: Now) -> Timestamp {
+        after_jump(now.wall, -self.jumped(now))
+    }
+
+    /// The time but for its jumps; the first time that is asked for is without any.
+    pub(crate) fn steady(&mut self, now: Now) -> Timestamp {
+        self.started.get_or_insert_with(|| started(now));
+        self.without_jumps(now)
+    }
+
+    /// The API server has told its time.
+    pub(crate) fn learn_ahead<A>(&mut self, reply: &Reply<A>) {
+        let jumped = self.jumped(reply.answered);
+        self.ahead = reply.ahead().map(|ahead| ahead - jumped).or(self.ahead);
+    }
+
+    /// How far it counts as ahead of the API server's; `None` before that has told its time.
+    pub(crate) fn ahead(&self, now: Now) -> Option<SignedDuration> {
+        let jumped = self.jumped(now);
+        self.ahead.map(|ahead| clock_ahead(ahead + jumped))
+    }
+}
+
+/// The time at the start of the process, by the clock as it is now.
+fn started(now: Now) -> Timestamp {
+    now.wall.checked_sub(now.uptime).unwrap_or(now.wall)
+}
