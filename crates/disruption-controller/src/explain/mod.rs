@@ -44,7 +44,8 @@ pub fn explain(
     rules: &OwnerRules,
     now: Timestamp,
 ) -> Result<Prepared<Query>, Failure> {
-    Missing::prepared(budget(pass, key, rules, now))
+    let world = World::read(pass, key.namespace.as_slice(), rules);
+    Missing::prepared(world.and_then(|world| budget(&world, key, now)))
 }
 
 /// Explains at `now` whether the pod `key` can be evicted, and its budgets.
@@ -54,36 +55,25 @@ pub fn explain_pod(
     rules: &OwnerRules,
     now: Timestamp,
 ) -> Result<Prepared<Query>, Failure> {
-    Missing::prepared(pod(pass, key, rules, now))
+    let world = World::read(pass, key.namespace.as_slice(), rules);
+    Missing::prepared(world.and_then(|world| pod(&world, key, now)))
 }
 
-fn budget(
-    pass: &Pass<DisruptionController>,
-    key: &ObjectKey,
-    rules: &OwnerRules,
-    now: Timestamp,
-) -> Result<String, Missing> {
-    let world = World::read(pass, key.namespace.as_slice(), rules)?;
+fn budget(world: &World<'_>, key: &ObjectKey, now: Timestamp) -> Result<String, Missing> {
     let mut judged = world.judged([key.clone()], now)?;
     let none = || Missing::Failed(format!("no PodDisruptionBudget {key}").into());
     let judged = judged.remove(key).ok_or_else(none)?;
-    Ok(Explanation::new(&world, &judged, now).to_string())
+    Ok(Explanation::new(world, &judged, now).to_string())
 }
 
-fn pod(
-    pass: &Pass<DisruptionController>,
-    key: &ObjectKey,
-    rules: &OwnerRules,
-    now: Timestamp,
-) -> Result<String, Missing> {
-    let world = World::read(pass, key.namespace.as_slice(), rules)?;
+fn pod(world: &World<'_>, key: &ObjectKey, now: Timestamp) -> Result<String, Missing> {
     let none = || Missing::Failed(format!("no Pod {key}").into());
     let pod = *world.pods.get(key).ok_or_else(none)?;
     let judged = world.judged(world.budgets_of(&pod.pod), now)?;
     let budgets: Vec<_> = judged.values().collect();
     let mut text = judge(pod, &budgets, Flags::default(), now).line(pod) + "\n";
     for budget in budgets {
-        text.push_str(&Explanation::new(&world, budget, now).to_string());
+        text.push_str(&Explanation::new(world, budget, now).to_string());
     }
     Ok(text)
 }

@@ -147,6 +147,11 @@ impl Scene {
         }
     }
 
+    fn by_uid(&self, uid: &Uid) -> Option<&Value> {
+        let mut all = self.workloads.iter().map(|(_, object)| object);
+        all.find(|object| object["metadata"]["uid"] == uid.to_string())
+    }
+
     fn answer(&self, pdbs: &[Value], query: &Query) -> Answer {
         let of_kind = |wanted: &str| {
             let these = self.workloads.iter().filter(move |(kind, _)| kind == wanted);
@@ -165,21 +170,12 @@ impl Scene {
                 Listed::Node(_) => Answer::Nodes(0),
             },
             Query::Kinds(_) => Answer::Kinds(Arc::new(kinds())),
-            Query::Scale(target) => {
-                let all = self.workloads.iter().map(|(_, object)| object);
-                let mut named = all.filter(|object| object["metadata"]["uid"] == target.uid.to_string());
-                match named.next() {
-                    Some(found) => {
-                        Answer::Scale(target.uid.clone(), found["spec"]["replicas"].as_i64().unwrap())
-                    }
-                    None => Answer::Scale(Uid::from("another"), 0),
-                }
-            }
+            Query::Scale(target) => match self.by_uid(&target.uid) {
+                Some(found) => Answer::Scale(target.uid.clone(), found["spec"]["replicas"].as_i64().unwrap()),
+                None => Answer::Scale(Uid::from("another"), 0),
+            },
             Query::Owner(target) => {
-                let all = self.workloads.iter().map(|(_, object)| object);
-                let mut named = all.filter(|object| object["metadata"]["uid"] == target.uid.to_string());
-                let found = named.next().unwrap();
-                let above = { found["metadata"]["ownerReferences"][0].clone() };
+                let above = self.by_uid(&target.uid).unwrap()["metadata"]["ownerReferences"][0].clone();
                 let above = serde_json::from_value::<OwnerWire>(above).ok();
                 let above = OwnerWire::controller(above.into_iter().collect());
                 Answer::Owner(target.uid.clone(), above.map(Arc::new))
