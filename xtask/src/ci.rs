@@ -134,6 +134,7 @@ fn tests(args: &Args) -> Result<()> {
             None
         },
         long: args.nightly,
+        again: args.nightly,
         kubernetes: None,
     })
 }
@@ -159,6 +160,7 @@ fn older_releases(_: &Args) -> Result<()> {
             property_seed: Some(PROPERTY_SEED),
             fault_seeds: None,
             long: false,
+            again: true,
             kubernetes: Some(release.version.clone()),
         })
     })

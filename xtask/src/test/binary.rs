@@ -12,7 +12,22 @@ use crate::command::{self, cargo};
 /// Mark of a live test: `#[ignore = "needs a control plane: …"]`.
 const NEEDS: &str = "#[ignore = \"needs a control plane";
 
-#[derive(Debug, PartialEq, Eq)]
+/// What cargo built for the tests of the workspace.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Built {
+    pub(super) tests: Vec<Binary>,
+    pub(super) programs: Vec<Program>,
+}
+
+/// A program that tests start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Program {
+    /// Folder of the package.
+    pub(super) folder: PathBuf,
+    pub(super) executable: PathBuf,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Binary {
     /// Folder of the package.
     pub(super) folder: PathBuf,
@@ -43,28 +58,34 @@ struct Profile {
     test: bool,
 }
 
-pub(super) fn build() -> Result<Vec<Binary>> {
+pub(super) fn build() -> Result<Built> {
     let mut build = cargo(["test", "--workspace", "--no-run"]);
     let messages = command::output(build.arg("--message-format=json-render-diagnostics"))?;
-    binaries(&messages)
+    built(&messages)
 }
 
-fn binaries(messages: &str) -> Result<Vec<Binary>> {
-    let mut found = Vec::new();
+fn built(messages: &str) -> Result<Built> {
+    let mut found = Built::default();
     for line in messages.lines() {
         let message: Message = serde_json::from_str(line).with_context(|| format!("cargo said {line:?}"))?;
-        if let (Some(manifest), Some(target), Some(profile), Some(executable)) =
-            (message.manifest_path, message.target, message.profile, message.executable)
-            && let Some(folder) = manifest.parent()
-            // Excludes binaries that the tests start, which are built as well.
-            && profile.test
+        if let (Some(manifest), Some(target), Some(profile), Some(executable)) = (
+            message.manifest_path,
+            message.target,
+            message.profile,
+            message.executable,
+        ) && let Some(folder) = manifest.parent()
         {
-            found.push(Binary {
-                folder: folder.to_owned(),
-                live: live_tests(&target.src_path)?,
-                target: target.name,
-                executable,
-            });
+            let folder = folder.to_owned();
+            if profile.test {
+                found.tests.push(Binary {
+                    folder,
+                    live: live_tests(&target.src_path)?,
+                    target: target.name,
+                    executable,
+                });
+            } else {
+                found.programs.push(Program { folder, executable });
+            }
         }
     }
     Ok(found)
@@ -129,9 +150,9 @@ mod tests {
     }
 
     #[test]
-    fn of_what_cargo_built_only_the_tests_run() {
+    fn tests_and_the_programs_that_they_start_are_told_apart() {
         let package = command::root().join("crates/local-control-plane");
-        let built = |target: &str, test: bool, executable: Option<&str>| {
+        let artifact = |target: &str, test: bool, executable: Option<&str>| {
             serde_json::json!({
                 "reason": "compiler-artifact", "manifest_path": package.join("Cargo.toml"), "profile": {"test": test},
                 "target": {"name": target, "src_path": package.join("tests").join(target).with_extension("rs")},
@@ -140,9 +161,9 @@ mod tests {
             .to_string()
         };
         let messages = [
-            built("kubectl", true, None),
-            built("kubectl", false, Some("/target/kubectl")),
-            built("processes", true, Some("/target/processes-1")),
+            artifact("kubectl", true, None),
+            artifact("kubectl", false, Some("/target/kubectl")),
+            artifact("processes", true, Some("/target/processes-1")),
             r#"{"reason": "build-finished", "success": true}"#.to_owned(),
         ];
         let processes = Binary {
@@ -151,6 +172,16 @@ mod tests {
             executable: "/target/processes-1".into(),
             live: 8,
         };
-        assert_eq!(binaries(&messages.join("\n")).unwrap(), [processes]);
+        let kubectl = Program {
+            folder: package,
+            executable: "/target/kubectl".into(),
+        };
+        assert_eq!(
+            built(&messages.join("\n")).unwrap(),
+            Built {
+                tests: vec![processes],
+                programs: vec![kubectl],
+            }
+        );
     }
 }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `binary` | the test binaries, and which need a control plane |
 //! | `cost` | time and CPU of each, control planes that it started, fault seeds a second |
+//! | `passed` | which ones passed before, with the same content |
 //! | `side_by_side` | runs them side by side |
 //!
 //! Live tests are ignored by default, as they need a control plane; they run if one is available. Otherwise the last
@@ -11,6 +12,7 @@
 
 mod binary;
 mod cost;
+mod passed;
 mod side_by_side;
 
 use std::cmp::Reverse;
@@ -23,7 +25,8 @@ use anyhow::{Result, bail, ensure};
 use crate::command::{self, cargo};
 use crate::control_plane::{self, Availability};
 use crate::helm;
-use binary::Binary;
+use binary::{Binary, Built};
+use passed::Passed;
 
 /// The tests of the charts, which also need Helm.
 const CHARTS: &str = "charts";
@@ -46,6 +49,10 @@ pub(crate) struct Args {
     /// Run the live tests that can be long at their full length
     #[arg(long)]
     pub(crate) long: bool,
+    /// Also run the test binaries that passed before with the same content: programs, files, arguments, variables and
+    /// tools. Without --property-seed, no content is the same
+    #[arg(long)]
+    pub(crate) again: bool,
     /// Only the binaries with live tests, on the control plane of this release, such as v1.36.3
     #[arg(long, value_name = "VERSION")]
     pub(crate) kubernetes: Option<String>,
@@ -75,16 +82,17 @@ const OF_THE_REFERENCE: &str = "the_table_of_flags_has_those_of_kube_controller_
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let tools = Tools::find(args.kubernetes.as_deref())?;
-    let binaries = binary::build()?;
+    let built = binary::build()?;
     let (mut live, mut others): (Vec<&Binary>, Vec<_>) =
-        binaries.iter().partition(|binary| tools.are_there_for(binary));
+        built.tests.iter().partition(|binary| tools.are_there_for(binary));
     if args.kubernetes.is_some() {
         others.clear();
     }
     // The slowest first, so that none of them runs alone at the end.
     live.sort_by_key(|binary| Reverse((binary.target == STORY, binary.live)));
     let property_seed = args.property_seed.unwrap_or_else(drawn_seed);
-    let side_by_side::Outcome { failed, costs } = side_by_side::run(live, others, |binary| {
+    let passed = known(args, &built);
+    let outcome = side_by_side::run(live, others, passed.as_ref(), |binary| {
         let mut tests = binary.command();
         tests.env("PROPTEST_RNG_SEED", property_seed.to_string());
         if let Some(cases) = args.property_cases {
@@ -107,10 +115,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         tests
     })?;
-    println!("{}\n", cost::table(costs));
+    println!("{}\n", cost::table(outcome.costs));
+    println!(
+        "{} of {} test binaries passed before with the same content and were not run again (--again runs them).",
+        outcome.passed_before,
+        built.tests.len()
+    );
     println!("The property tests drew from seed {property_seed} (--property-seed {property_seed}).\n");
-    if !failed.is_empty() {
-        bail!("tests failed: {}", failed.join(", "));
+    if !outcome.failed.is_empty() {
+        bail!("tests failed: {}", outcome.failed.join(", "));
     }
     if args.kubernetes.is_some() {
         return Ok(());
@@ -119,6 +132,16 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     command::run(&mut cargo(["test", "--workspace", "--doc"]))?;
     tools.say_what_was_left_out();
     Ok(())
+}
+
+/// The runs that passed before; none where all shall run again, or where Git does not know the files.
+fn known<'a>(args: &Args, built: &'a Built) -> Option<Passed<'a>> {
+    if args.again {
+        return None;
+    }
+    Passed::of(built)
+        .inspect_err(|error| println!("All test binaries run, whatever passed before: {error:#}."))
+        .ok()
 }
 
 /// A number that nobody knows before.

@@ -7,6 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use super::binary::Binary;
 use super::cost::{self, Cost};
+use super::passed::Passed;
 
 /// Number of binaries with live tests that run at a time.
 const LIVE: usize = 2;
@@ -18,14 +19,17 @@ const OTHERS: usize = 1;
 pub(super) struct Outcome {
     pub(super) failed: Vec<String>,
     pub(super) costs: Vec<(String, Cost)>,
+    /// The number of binaries that passed before with the same content.
+    pub(super) passed_before: usize,
 }
 
 /// Runs `command` for each binary, also after a failure.
 ///
-/// Prints the output of a binary when it has ended.
+/// Prints the output of a binary when it has ended. With `passed`, a binary that passed before is not run again.
 pub(super) fn run<'a>(
     live: Vec<&'a Binary>,
     others: Vec<&'a Binary>,
+    passed: Option<&Passed<'_>>,
     command: impl Fn(&Binary) -> Command + Sync,
 ) -> Result<Outcome> {
     let (live, others) = (Mutex::new(live.into_iter()), Mutex::new(others.into_iter()));
@@ -34,7 +38,7 @@ pub(super) fn run<'a>(
     let work = |next: &dyn Fn() -> Option<&'a Binary>| {
         let mut outcome = Outcome::default();
         while let Some(binary) = next() {
-            outcome.add(binary, &mut command(binary))?;
+            outcome.add(binary, passed, &mut command(binary))?;
         }
         anyhow::Ok(outcome)
     };
@@ -54,6 +58,7 @@ pub(super) fn run<'a>(
             let outcome = result?;
             all.failed.extend(outcome.failed);
             all.costs.extend(outcome.costs);
+            all.passed_before += outcome.passed_before;
         }
         Ok(())
     })?;
@@ -61,11 +66,23 @@ pub(super) fn run<'a>(
 }
 
 impl Outcome {
-    fn add(&mut self, binary: &Binary, tests: &mut Command) -> Result<()> {
+    fn add(&mut self, binary: &Binary, passed: Option<&Passed<'_>>, tests: &mut Command) -> Result<()> {
+        let known = passed.map(|passed| (passed, passed.content(binary, tests)));
+        if let Some((passed, content)) = &known
+            && let Some(output) = passed.find(binary, content)
+        {
+            println!("\nThe tests of {binary} passed before with the same content:\n{output}");
+            self.passed_before += 1;
+            return Ok(());
+        }
         println!("Started {binary}");
         let ended = cost::run(tests).with_context(|| format!("start {binary}"))?;
         println!("\nThe tests of {binary}: {}\n{}", ended.status, ended.said);
-        if !ended.status.success() {
+        let success = ended.status.success();
+        if let Some((passed, content)) = &known {
+            passed.keep(binary, content, success.then_some(&ended.said))?;
+        }
+        if !success {
             self.failed.push(binary.to_string());
         }
         self.costs.push((binary.to_string(), ended.cost));
@@ -93,7 +110,7 @@ mod tests {
         let all = ["a", "b", "c", "d", "e"].map(binary);
         let (live, others) = all.split_at(3);
         let ran = Mutex::new(Vec::new());
-        let outcome = run(live.iter().collect(), others.iter().collect(), |binary| {
+        let outcome = run(live.iter().collect(), others.iter().collect(), None, |binary| {
             ran.lock().unwrap().push(binary.target.clone());
             Command::new(if binary.target == "c" { "false" } else { "true" })
         });
@@ -108,7 +125,7 @@ mod tests {
     #[test]
     fn a_binary_that_cannot_be_started_is_an_error() {
         let lost = binary("lost");
-        let outcome = run(vec![&lost], Vec::new(), |_| Command::new("/no/such/binary"));
+        let outcome = run(vec![&lost], Vec::new(), None, |_| Command::new("/no/such/binary"));
         assert_eq!(outcome.err().unwrap().to_string(), "start some (lost)");
     }
 }
