@@ -81,8 +81,14 @@ const WITHOUT: [(&str, &[&str]); 2] = [
 const OF_THE_REFERENCE: &str = "the_table_of_flags_has_those_of_kube_controller_manager";
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let tools = Tools::find(args.kubernetes.as_deref())?;
-    let built = binary::build()?;
+    let (tools, built) = std::thread::scope(|scope| {
+        let tools = scope.spawn(|| Tools::find(args.kubernetes.as_deref()));
+        let built = binary::build();
+        let tools = tools
+            .join()
+            .unwrap_or_else(|_| bail!("the search for the tools panicked"));
+        anyhow::Ok((tools?, built?))
+    })?;
     let (mut live, mut others): (Vec<&Binary>, Vec<_>) =
         built.tests.iter().partition(|binary| tools.are_there_for(binary));
     if args.kubernetes.is_some() {
