@@ -5,6 +5,7 @@ use controller_core::controller::{Now, Reply};
 use jiff::{SignedDuration, Timestamp};
 
 use crate::decide::{after_jump, clock_ahead};
+use crate::requests::ANSWER_WITHIN;
 
 /// Our wall clock, seen by the time since the start of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -38,8 +39,11 @@ impl OurClock {
         self.without_jumps(now)
     }
 
-    /// The API server has told its time.
+    /// The API server has told its time. After a slow answer nobody knows when it did.
     pub(crate) fn learn_ahead<A>(&mut self, reply: &Reply<A>) {
+        if reply.answered.uptime.saturating_sub(reply.asked.uptime) > ANSWER_WITHIN {
+            return;
+        }
         let jumped = self.jumped(reply.answered);
         self.ahead = reply.ahead().map(|ahead| ahead - jumped).or(self.ahead);
     }
@@ -54,4 +58,39 @@ impl OurClock {
 /// The time at the start of the process, by the clock as it is now.
 fn started(now: Now) -> Timestamp {
     now.wall.checked_sub(now.uptime).unwrap_or(now.wall)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// An answer that took so long, by a clock that is an hour ahead.
+    fn answer(took: Duration) -> Reply<()> {
+        let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let at = |uptime| Now {
+            wall: start + uptime,
+            uptime,
+        };
+        Reply {
+            value: Ok(()),
+            asked: at(Duration::ZERO),
+            answered: at(took),
+            date: Some(start + took - SignedDuration::from_hours(1)),
+        }
+    }
+
+    #[test]
+    fn a_slow_answer_says_nothing_about_our_clock() {
+        let mut clock = OurClock::default();
+        let slow = answer(Duration::from_secs(5));
+        clock.steady(slow.answered);
+        clock.learn_ahead(&slow);
+        assert_eq!(clock.ahead(slow.answered), None);
+        let quick = answer(Duration::ZERO);
+        clock.learn_ahead(&quick);
+        clock.learn_ahead(&slow);
+        assert_eq!(clock.ahead(quick.answered), Some(SignedDuration::from_hours(1)));
+    }
 }
