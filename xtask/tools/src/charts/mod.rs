@@ -7,6 +7,7 @@
 //! | `files/rules-of-gates.yaml` | the same, if there is one: what a feature gate or a setting needs in addition |
 //! | `files/rules-of-observer.yaml` | the same: what an observer reads in addition |
 //! | `files/rules-of-policies.yaml` | the same: what clean-up policies need in addition |
+//! | `files/rules-of-preflight.yaml` | the same: what `helm test` reads in addition |
 //! | `values.yaml`, `values.schema.json`, `README.md` | `charts/src/values.yaml` and the config type of the controller |
 //! | `files/admission.yaml` | `charts/src/<controller>/` and `charts/src/`: what the account may write, its own and what all have |
 //! | `files/alerts.yaml`, `files/dashboard.json` | the same two folders |
@@ -338,7 +339,7 @@ fn files(charts: &[Chart]) -> Result<BTreeMap<PathBuf, String>> {
         );
         add(Path::new("values.yaml"), values.yaml()?);
         add(Path::new("values.schema.json"), pretty(&values.schema())?);
-        for of in ["", "-of-gates", "-of-observer", "-of-policies"] {
+        for of in ["", "-of-gates", "-of-observer", "-of-policies", "-of-preflight"] {
             let file = format!("rules{of}.yaml");
             if source_if_any(chart.name, &file)?.is_some() {
                 let link = link_to_source(&format!("{}/{file}", chart.name));
