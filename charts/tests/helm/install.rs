@@ -4,15 +4,34 @@ use std::collections::BTreeMap;
 use std::process::Output;
 
 use controller_testing::soon;
+use futures::future::join_all;
+use http::Request;
 use serde_json::{Value, json};
 
 use crate::documents::blocks;
 use crate::objects::prepared;
 use crate::support::{CHARTS, Cluster, UMBRELLA, chart, everything, helm, kubectl, root, said};
 
-/// Kinds of the objects of a release.
-const KINDS: &str = "clusterroles,clusterrolebindings,configmaps,deployments,flowschemas,poddisruptionbudgets,\
-                     rolebindings,roles,serviceaccounts,services";
+/// Group, version and resource of the objects of a release. Those of the cluster come first.
+const OF_A_RELEASE: [&str; 10] = [
+    "apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "apis/flowcontrol.apiserver.k8s.io/v1/flowschemas",
+    "api/v1/configmaps",
+    "apis/apps/v1/deployments",
+    "apis/policy/v1/poddisruptionbudgets",
+    "apis/rbac.authorization.k8s.io/v1/rolebindings",
+    "apis/rbac.authorization.k8s.io/v1/roles",
+    "api/v1/serviceaccounts",
+    "api/v1/services",
+];
+const CLUSTER_WIDE: usize = 3;
+/// What only an overlay adds.
+const OF_OVERLAYS: [&str; 3] = [
+    "apis/monitoring.coreos.com/v1/servicemonitors",
+    "apis/monitoring.coreos.com/v1/prometheusrules",
+    "apis/networking.k8s.io/v1/networkpolicies",
+];
 const NAMESPACE: &str = "kube-system";
 pub(crate) const README_OF_THE_UMBRELLA: &str = "charts/kube-controllers/README.md";
 
@@ -41,25 +60,48 @@ impl Cluster {
     }
 
     /// Objects of the release `name`, by kind and name.
-    fn objects(&self, name: &str) -> BTreeMap<String, Value> {
-        let label = format!("app.kubernetes.io/instance={name}");
-        let get = ["get", KINDS, "-n", NAMESPACE, "-l", &label, "-o", "json"];
-        let list: Value = serde_json::from_str(&said(kubectl(&self.kubeconfig, &get, ""))).unwrap();
-        let objects = list["items"].as_array().unwrap().iter().map(|object| {
-            let id = format!(
-                "{} {}",
-                object["kind"].as_str().unwrap(),
-                object["metadata"]["name"].as_str().unwrap()
-            );
-            (id, object.clone())
+    async fn objects(&self, name: &str) -> BTreeMap<String, Value> {
+        let (cluster_wide, namespaced) = OF_A_RELEASE.split_at(CLUSTER_WIDE);
+        let mut objects = self.listed(cluster_wide, None, name).await;
+        objects.extend(self.listed(namespaced, Some(NAMESPACE), name).await);
+        objects
+    }
+
+    /// Objects of these resources and of the release `name`, by kind and name.
+    async fn listed(
+        &self,
+        resources: &[&str],
+        namespace: Option<&str>,
+        name: &str,
+    ) -> BTreeMap<String, Value> {
+        let client = self.control_plane.client();
+        let lists = resources.iter().map(async |resource| {
+            let (version, plural) = resource.rsplit_once('/').unwrap();
+            let scope = namespace.map_or_else(String::new, |namespace| format!("/namespaces/{namespace}"));
+            let label = format!("labelSelector=app.kubernetes.io/instance%3D{name}");
+            let uri = format!("/{version}{scope}/{plural}?{label}");
+            // A resource that has just been defined is not served yet.
+            let read = async || {
+                let request = Request::get(&uri).body(Vec::new()).unwrap();
+                client.request::<Value>(request).await.ok()
+            };
+            let list = soon(&format!("{uri} is served"), read).await;
+            let kind = list["kind"].as_str().unwrap().trim_end_matches("List").to_owned();
+            let items = list["items"].as_array().unwrap().clone().into_iter();
+            items.map(move |object| {
+                (
+                    format!("{kind} {}", object["metadata"]["name"].as_str().unwrap()),
+                    object,
+                )
+            })
         });
-        objects.collect()
+        join_all(lists).await.into_iter().flatten().collect()
     }
 
     /// resourceVersions of these objects; equal ones mean that nothing was written in between.
-    fn versions(&self, name: &str) -> BTreeMap<String, String> {
+    async fn versions(&self, name: &str) -> BTreeMap<String, String> {
         let version = |object: Value| object["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
-        let objects = self.objects(name);
+        let objects = self.objects(name).await;
         objects
             .into_iter()
             .map(|(id, object)| (id, version(object)))
@@ -67,8 +109,8 @@ impl Cluster {
     }
 
     /// Specs of these objects.
-    fn specs(&self, name: &str) -> BTreeMap<String, Value> {
-        let objects = self.objects(name);
+    async fn specs(&self, name: &str) -> BTreeMap<String, Value> {
+        let objects = self.objects(name).await;
         objects
             .into_iter()
             .map(|(id, object)| (id, object["spec"].clone()))
@@ -76,8 +118,8 @@ impl Cluster {
     }
 
     /// Checksum annotation of the release's pods, and their config file.
-    fn config(&self, name: &str) -> (String, String) {
-        let objects = self.objects(name);
+    async fn config(&self, name: &str) -> (String, String) {
+        let objects = self.objects(name).await;
         let pods = &objects[&format!("Deployment {name}")]["spec"]["template"];
         let checksum = pods["metadata"]["annotations"]["checksum/config"]
             .as_str()
@@ -107,7 +149,7 @@ async fn each_chart_is_installed_upgraded_rolled_back_and_uninstalled_alone() {
             "{notes}"
         );
         assert_eq!(
-            cluster.objects(name).into_keys().collect::<Vec<_>>(),
+            cluster.objects(name).await.into_keys().collect::<Vec<_>>(),
             [
                 format!("ClusterRole {name}"),
                 format!("ClusterRoleBinding {name}"),
@@ -122,14 +164,14 @@ async fn each_chart_is_installed_upgraded_rolled_back_and_uninstalled_alone() {
                 format!("ServiceAccount {name}-standalone"),
             ]
         );
-        let first = cluster.config(name);
+        let first = cluster.config(name).await;
         assert_eq!(first.1, "dryRun: true\n");
 
         // The command from NOTES.txt.
         let upgrade = ["--reset-then-reuse-values", "--set", "config.dryRun=false"];
         let notes = cluster.put("upgrade", name, &upgrade);
         assert!(notes.contains("It writes."), "{notes}");
-        let second = cluster.config(name);
+        let second = cluster.config(name).await;
         assert_eq!(second.1, "dryRun: false\n");
         assert_ne!(second.0, first.0, "the pods are not replaced");
 
@@ -140,14 +182,14 @@ async fn each_chart_is_installed_upgraded_rolled_back_and_uninstalled_alone() {
             errors.contains("additional properties 'dryRum' not allowed"),
             "{errors}"
         );
-        assert_eq!(cluster.config(name), second);
+        assert_eq!(cluster.config(name).await, second);
 
         said(cluster.helm(&["rollback", name, "1"]));
-        assert_eq!(cluster.config(name), first);
+        assert_eq!(cluster.config(name).await, first);
 
-        let before = cluster.specs(name);
+        let before = cluster.specs(name).await;
         cluster.put("upgrade", name, &["--reset-then-reuse-values", "--set", OTHER]);
-        let after = cluster.specs(name);
+        let after = cluster.specs(name).await;
         assert!(after.contains_key("ServiceAccount lamps"), "{after:?}");
         assert!(!after.contains_key(&format!("ServiceAccount {name}-standalone")));
         let deployment = &after[&format!("Deployment {name}")];
@@ -172,10 +214,10 @@ async fn each_chart_is_installed_upgraded_rolled_back_and_uninstalled_alone() {
             json!({"name": "A", "value": "b"})
         );
         said(cluster.helm(&["rollback", name, "3"]));
-        assert_eq!(cluster.specs(name), before);
+        assert_eq!(cluster.specs(name).await, before);
 
         said(cluster.helm(&["uninstall", name]));
-        assert_eq!(cluster.objects(name), BTreeMap::new());
+        assert_eq!(cluster.objects(name).await, BTreeMap::new());
     }
 }
 
@@ -192,14 +234,9 @@ async fn each_chart_is_installed_by_default_and_with_each_of_three_overlays() {
     let everything = everything();
     for name in CHARTS {
         cluster.put("install", name, &[]);
-        let kinds = |kinds: &str, namespace: &str| {
-            let label = format!("app.kubernetes.io/instance={name}");
-            let get = ["get", kinds, "-n", namespace, "-l", &label, "-o=name"];
-            said(kubectl(&cluster.kubeconfig, &get, "")).lines().count()
-        };
-        let watched = "servicemonitors,prometheusrules,networkpolicies";
-        let by_default = cluster.objects(name);
-        assert_eq!((by_default.len(), kinds(watched, NAMESPACE)), (11, 0));
+        let overlaid = async |namespace| cluster.listed(&OF_OVERLAYS, Some(namespace), name).await.len();
+        let by_default = cluster.objects(name).await;
+        assert_eq!((by_default.len(), overlaid(NAMESPACE).await), (11, 0));
         let deployment = format!("Deployment {name}");
         let pods =
             |objects: &BTreeMap<String, Value>| objects[&deployment]["spec"]["template"]["spec"].clone();
@@ -208,44 +245,45 @@ async fn each_chart_is_installed_by_default_and_with_each_of_three_overlays() {
 
         let overlay = |set: &str| cluster.put("upgrade", name, &["--reset-values", "--set", set]);
         overlay(ON_THE_CONTROL_PLANE);
-        let on_nodes = cluster.objects(name);
+        let on_nodes = cluster.objects(name).await;
         assert_eq!(on_nodes[&deployment]["spec"]["replicas"], 3);
         let requires = "/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution";
         assert!(pods(&on_nodes).pointer(requires).is_some());
         assert!(
             cluster
                 .config(name)
+                .await
                 .1
                 .contains("metricsAuthorization: kubernetes\n")
         );
         assert!(on_nodes.contains_key(&format!("ClusterRole {name}-metrics-reader")));
 
         overlay(WATCHED);
-        assert_eq!(kinds(watched, NAMESPACE), 3);
-        assert_eq!(pods(&cluster.objects(name)), pods(&by_default));
+        assert_eq!(overlaid(NAMESPACE).await, 3);
+        assert_eq!(pods(&cluster.objects(name).await), pods(&by_default));
 
         cluster.put("upgrade", name, &["--reset-values", &everything]);
         assert_eq!(
-            (kinds(watched, "restricted"), kinds(watched, "monitoring")),
+            (overlaid("restricted").await, overlaid("monitoring").await),
             (1, 2)
         );
-        assert_eq!(kinds("deployments", "restricted"), 1);
+        let deployments = cluster.listed(&["apis/apps/v1/deployments"], Some("restricted"), name);
+        assert_eq!(deployments.await.len(), 1);
         // This overlay has another namespace, so nothing remains in the first one.
-        assert_eq!(
-            kinds("all,configmaps,networkpolicies,servicemonitors", NAMESPACE),
-            0
-        );
+        let namespaced = [&OF_A_RELEASE[CLUSTER_WIDE..], &OF_OVERLAYS].concat();
+        let left = cluster.listed(&namespaced, Some(NAMESPACE), name).await;
+        assert_eq!(left, BTreeMap::new());
 
         // With default values, nothing of an overlay remains.
         cluster.put("upgrade", name, &["--reset-values"]);
-        let specs = cluster.specs(name);
+        let specs = cluster.specs(name).await;
         assert_eq!(
             specs.keys().collect::<Vec<_>>(),
             by_default.keys().collect::<Vec<_>>()
         );
         assert_eq!(specs[&deployment], by_default[&deployment]["spec"]);
         assert_eq!(
-            (kinds(watched, "restricted"), kinds(watched, "monitoring")),
+            (overlaid("restricted").await, overlaid("monitoring").await),
             (0, 0)
         );
         said(cluster.helm(&["uninstall", name]));
@@ -259,32 +297,32 @@ async fn of_five_side_by_side_each_is_upgraded_rolled_back_and_goes_without_a_wr
     for name in CHARTS {
         cluster.put("install", name, &[]);
     }
-    let others = |name: &str| {
+    let others = async |name: &str| {
         let others = CHARTS.into_iter().filter(|other| *other != name);
-        others.map(|other| cluster.versions(other)).collect::<Vec<_>>()
+        join_all(others.map(|other| cluster.versions(other))).await
     };
     for name in CHARTS {
-        let (before, own) = (others(name), cluster.versions(name));
+        let (before, own) = (others(name).await, cluster.versions(name).await);
         cluster.put(
             "upgrade",
             name,
             &["--set", "config.kubeApiQps=100,labels.team=platform"],
         );
-        assert_ne!(cluster.versions(name), own);
-        assert_eq!(others(name), before, "{name}");
+        assert_ne!(cluster.versions(name).await, own);
+        assert_eq!(others(name).await, before, "{name}");
     }
     for name in CHARTS {
-        let before = others(name);
-        assert_eq!(cluster.config(name).1, "dryRun: false\nkubeApiQps: 100\n");
+        let before = others(name).await;
+        assert_eq!(cluster.config(name).await.1, "dryRun: false\nkubeApiQps: 100\n");
         said(cluster.helm(&["rollback", name, "1"]));
-        assert_eq!(cluster.config(name).1, "dryRun: false\n");
-        assert_eq!(others(name), before, "{name}");
+        assert_eq!(cluster.config(name).await.1, "dryRun: false\n");
+        assert_eq!(others(name).await, before, "{name}");
     }
     for name in CHARTS {
-        let before = others(name);
+        let before = others(name).await;
         said(cluster.helm(&["uninstall", name]));
-        assert_eq!(cluster.objects(name), BTreeMap::new());
-        assert_eq!(others(name), before, "{name}");
+        assert_eq!(cluster.objects(name).await, BTreeMap::new());
+        assert_eq!(others(name).await, before, "{name}");
     }
 }
 
@@ -292,8 +330,8 @@ async fn of_five_side_by_side_each_is_upgraded_rolled_back_and_goes_without_a_wr
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn of_the_umbrella_one_controller_is_added_and_goes_without_a_write_to_the_others() {
     let cluster = Cluster::start().await;
-    let of = |controller: &str| {
-        let all = cluster.versions(UMBRELLA).into_iter();
+    let of = async |controller: &str| {
+        let all = cluster.versions(UMBRELLA).await.into_iter();
         let name = format!("{UMBRELLA}-{controller}");
         all.filter(|(id, _)| id.contains(&name))
             .collect::<BTreeMap<_, _>>()
@@ -311,9 +349,9 @@ async fn of_the_umbrella_one_controller_is_added_and_goes_without_a_write_to_the
     let notes = cluster.typed(&upgrade.command);
     assert!(notes.contains("disruption-controller 0.1.0 writes"), "{notes}");
     assert!(notes.contains("\n  ,-disruption-controller\n"), "{notes}");
-    let first = of("disruption-controller");
+    let first = of("disruption-controller").await;
     assert_eq!(first.len(), 11);
-    assert_eq!(cluster.versions(UMBRELLA), first);
+    assert_eq!(cluster.versions(UMBRELLA).await, first);
 
     let set = |set| ["--reset-then-reuse-values", "--set", set];
     let notes = cluster.put("upgrade", UMBRELLA, &set("ttl-controller.enabled=true"));
@@ -321,18 +359,18 @@ async fn of_the_umbrella_one_controller_is_added_and_goes_without_a_write_to_the
         notes.contains("\n  ,-disruption-controller,-ttl-controller\n"),
         "{notes}"
     );
-    assert_eq!(of("ttl-controller").len(), 11);
-    assert_eq!(of("disruption-controller"), first);
+    assert_eq!(of("ttl-controller").await.len(), 11);
+    assert_eq!(of("disruption-controller").await, first);
 
     cluster.put("upgrade", UMBRELLA, &set("disruption-controller.enabled=false"));
-    assert_eq!(of("disruption-controller"), BTreeMap::new());
-    assert_eq!(of("ttl-controller").len(), 11);
+    assert_eq!(of("disruption-controller").await, BTreeMap::new());
+    assert_eq!(of("ttl-controller").await.len(), 11);
     said(cluster.helm(&["rollback", UMBRELLA, "2"]));
-    assert_eq!(of("disruption-controller").len(), 11);
-    assert_eq!(of("ttl-controller"), BTreeMap::new());
+    assert_eq!(of("disruption-controller").await.len(), 11);
+    assert_eq!(of("ttl-controller").await, BTreeMap::new());
 
     said(cluster.helm(&["uninstall", UMBRELLA]));
-    assert_eq!(cluster.objects(UMBRELLA), BTreeMap::new());
+    assert_eq!(cluster.objects(UMBRELLA).await, BTreeMap::new());
 }
 
 /// kube-controller-manager creates these accounts with `--use-service-account-credentials`.
@@ -344,7 +382,7 @@ async fn the_service_accounts_of_the_built_in_loops_are_in_nobody_s_way() {
         let create = ["create", "serviceaccount", name, "-n", NAMESPACE];
         said(kubectl(&cluster.kubeconfig, &create, ""));
         cluster.put("install", name, &[]);
-        let rules = &cluster.objects(name)[&format!("ClusterRole {name}")]["rules"];
+        let rules = &cluster.objects(name).await[&format!("ClusterRole {name}")]["rules"];
         let account = format!("system:serviceaccount:{NAMESPACE}:{name}-standalone");
         let can_i = ["auth", "can-i", "--list", "--no-headers", "--as", &account];
         let resources = rules

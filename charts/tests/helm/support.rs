@@ -17,7 +17,7 @@ pub(crate) const UMBRELLA: &str = "kube-controllers";
 
 /// A real API server. The next test may have it once this is dropped.
 pub(crate) struct Cluster {
-    _control_plane: Leased,
+    pub(crate) control_plane: Leased,
     pub(crate) kubeconfig: PathBuf,
 }
 
@@ -26,7 +26,7 @@ impl Cluster {
         let control_plane = Leased::bare(Options::default()).await.unwrap();
         Self {
             kubeconfig: control_plane.kubeconfig().to_owned(),
-            _control_plane: control_plane,
+            control_plane,
         }
     }
 }
