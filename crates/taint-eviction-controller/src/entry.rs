@@ -64,6 +64,14 @@ impl Entry {
         at.map_or(Requeue::Cancel, Requeue::At)
     }
 
+    /// The eviction is tried again, and need not wait for anything but the deadline.
+    pub(crate) fn forget_waits(&mut self) {
+        self.done = false;
+        if let Some(tries) = &mut self.tries {
+            (tries.put_off, tries.not_before) = (None, None);
+        }
+    }
+
     pub(crate) fn tries(&mut self) -> &mut Tries {
         self.tries.get_or_insert_default()
     }

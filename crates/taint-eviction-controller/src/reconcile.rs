@@ -160,8 +160,8 @@ impl Controller for TaintEvictionController {
                 cx.out.requeue(Key::Brake, Requeue::After(brake::DECIDES_AFTER));
             }
             ResultOf::Remembered(StateChange::Waits(pod, deadline)) => {
-                let at = cx.state.through.wait(&pod.key, &pod.uid, deadline, None, cx.now);
-                cx.out.requeue(Key::Again(pod.key.clone()), Requeue::At(at));
+                let requeue = cx.state.through.wait(&pod.key, &pod.uid, deadline, None, cx.now);
+                cx.out.requeue(Key::Again(pod.key.clone()), requeue);
             }
             ResultOf::Remembered(StateChange::Brake(change)) => self.on_brake(cx, change),
             ResultOf::Outcome(Write::Note(_, note, _), Outcome::Accepted(_) | Outcome::Planned) => {
@@ -308,8 +308,8 @@ impl TaintEvictionController {
         let until = decide::waits_until(&self.through_budgets, &pending.taint, pending.deadline);
         let until = until.filter(|until| now.wall < *until);
         match (key, state.through.of(&pod.key, &pod.uid), until) {
-            (Key::Again(_), Some(waiting), Some(_)) if now.wall < waiting.next_try => {
-                return again(Some(waiting.next_try));
+            (Key::Again(_), Some(waiting), Some(_)) if waiting.waits(*now) => {
+                return Action::Done(vec![(key.clone(), waiting.requeue(*now))]);
             }
             // When the wait is over, it is deleted.
             (Key::Evict(_), Some(waiting), Some(until)) if waiting.is_refused => return again(Some(until)),

@@ -188,7 +188,7 @@ impl TaintEvictionController {
                     cx.out.record(Event::Released(because, lease));
                 }
                 for pod in brake.admit(because) {
-                    cx.state.wake(&pod, &mut cx.out);
+                    cx.state.wake(&pod, cx.now, &mut cx.out);
                 }
             }
             BrakeChange::Hold(mut held) => {

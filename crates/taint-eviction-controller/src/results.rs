@@ -116,8 +116,8 @@ impl TaintEvictionController {
             Answered::Throttled(wait) => wait,
             _ => Duration::ZERO,
         };
-        let next_try = cx.state.through.wait(pod, uid, *deadline, Some(wait), cx.now);
-        cx.out.requeue(Key::Again(pod.clone()), Requeue::At(next_try));
+        let requeue = cx.state.through.wait(pod, uid, *deadline, Some(wait), cx.now);
+        cx.out.requeue(Key::Again(pod.clone()), requeue);
         cx.out.requeue(Key::Evict(pod.clone()), Requeue::At(until));
     }
 }

@@ -141,7 +141,10 @@ impl State {
                 self.through = Through::default();
                 self.doubt_done(out);
             }
-            LoopEvent::Resync => return self.doubt_done(out),
+            LoopEvent::Resync => {
+                self.look_again(now, out);
+                return self.enqueue_tainted(out);
+            }
             LoopEvent::Watching("nodes", stands) => self.watching = stands,
             LoopEvent::Synced | LoopEvent::Watching(..) | LoopEvent::Overdue(_) => return,
         }
@@ -154,9 +157,13 @@ impl State {
             self.sight.lost(now, rules)
         };
         if self.sight.sees() && !saw {
-            for node in self.taints.tainted() {
-                out.enqueue(Key::Node(Arc::clone(node)));
-            }
+            self.enqueue_tainted(out);
+        }
+    }
+
+    fn enqueue_tainted(&self, out: &mut Output<TaintEvictionController>) {
+        for node in self.taints.tainted() {
+            out.enqueue(Key::Node(Arc::clone(node)));
         }
     }
 
@@ -195,6 +202,17 @@ impl State {
         for (pod, entry) in self.evictions.iter_mut().filter(|(_, entry)| entry.done) {
             entry.done = false;
             out.requeue(self.brake.first_key(pod), entry.requeue(&entry.pending));
+        }
+    }
+
+    /// Retries all evictions, whose waits are by a clock that may have jumped back.
+    fn look_again(&mut self, now: Now, out: &mut Output<TaintEvictionController>) {
+        for (pod, entry) in &mut self.evictions {
+            entry.forget_waits();
+            out.requeue(self.brake.first_key(pod), entry.requeue(&entry.pending));
+        }
+        for (pod, requeue) in self.through.requeues(now) {
+            out.requeue(Key::Again(pod.clone()), requeue);
         }
     }
 
@@ -336,12 +354,12 @@ impl State {
     }
 
     /// The eviction of this pod is next, now that the brake lets it go.
-    pub(crate) fn wake(&self, pod: &ObjectKey, out: &mut Output<TaintEvictionController>) {
+    pub(crate) fn wake(&self, pod: &ObjectKey, now: Now, out: &mut Output<TaintEvictionController>) {
         if let Some(entry) = self.evictions.get(pod) {
             // In the order of their deadlines; their passes know whether they must wait longer.
             out.requeue(Key::Evict(pod.clone()), Requeue::At(entry.pending.deadline));
             if let Some(refused) = self.through.of(pod, &entry.uid) {
-                out.requeue(Key::Again(pod.clone()), Requeue::At(refused.next_try));
+                out.requeue(Key::Again(pod.clone()), refused.requeue(now));
             }
         }
     }

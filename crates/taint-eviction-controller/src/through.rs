@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use controller_core::controller::Now;
+use controller_core::controller::{Now, Requeue};
 use controller_core::meta::{ObjectKey, Uid};
 use controller_core::time::saturating_add;
 use jiff::Timestamp;
@@ -31,9 +31,26 @@ pub(crate) struct Waiting {
     uid: Uid,
     /// By our clock.
     deadline: Timestamp,
-    pub(crate) next_try: Timestamp,
+    /// No try before this uptime.
+    next_try: Duration,
     /// A budget has refused it.
     pub(crate) is_refused: bool,
+}
+
+impl Waiting {
+    /// Returns whether it is too early for the next try.
+    pub(crate) fn waits(&self, now: Now) -> bool {
+        now.uptime < self.next_try
+    }
+
+    /// When to look at it: after a refusal when its wait is over, else in the order of the deadlines.
+    pub(crate) fn requeue(&self, now: Now) -> Requeue {
+        if self.is_refused {
+            Requeue::At(saturating_add(now.wall, self.next_try.saturating_sub(now.uptime)))
+        } else {
+            Requeue::At(self.deadline)
+        }
+    }
 }
 
 impl Through {
@@ -64,7 +81,7 @@ impl Through {
     }
 
     /// The pod with this deadline waits for its next try, after one that was `refused` and after which the API server
-    /// wants this wait, or for want of room. Returns when it is tried.
+    /// wants this wait, or for want of room. Returns when to look at it.
     pub(crate) fn wait(
         &mut self,
         pod: &ObjectKey,
@@ -72,11 +89,9 @@ impl Through {
         deadline: Timestamp,
         refused: Option<Duration>,
         now: Now,
-    ) -> Timestamp {
-        let next_try = match refused {
-            Some(wait) => saturating_add(now.wall, tries_again_after(self.waiting.len()).max(wait)),
-            None => deadline,
-        };
+    ) -> Requeue {
+        let wait = refused.map(|wait| tries_again_after(self.waiting.len()).max(wait));
+        let next_try = now.uptime.saturating_add(wait.unwrap_or_default());
         let waiting = Waiting {
             uid: uid.clone(),
             deadline,
@@ -88,8 +103,9 @@ impl Through {
         } else {
             self.untried.insert((deadline, pod.clone()));
         }
+        let requeue = waiting.requeue(now);
         self.waiting.insert(pod.clone(), waiting);
-        next_try
+        requeue
     }
 
     /// The pod is gone, or stays. Returns whether it waited.
@@ -99,6 +115,13 @@ impl Through {
             self.untried.remove(&(*deadline, pod.clone()));
         }
         waited.is_some()
+    }
+
+    /// The pods that wait, and when to look at each.
+    pub(crate) fn requeues(&self, now: Now) -> impl Iterator<Item = (&ObjectKey, Requeue)> {
+        self.waiting
+            .iter()
+            .map(move |(pod, waiting)| (pod, waiting.requeue(now)))
     }
 
     /// The number of pods that wait, and how many seconds the first of them has been due at `now`.

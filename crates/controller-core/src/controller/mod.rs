@@ -280,7 +280,8 @@ pub enum LoopEvent<'a, C: Controller> {
     Synced,
     /// A term has begun (`true`) or ended (`false`).
     Leading(bool),
-    /// An hour of the term has passed: look at everything again, also at what seemed done.
+    /// An hour of the term has passed, or the wall clock has jumped back: look at everything again, also at what seemed
+    /// done.
     Resync,
     /// The watch of this resource is established (`true`) or broken (`false`).
     Watching(&'static str, bool),

@@ -208,6 +208,32 @@ fn a_wall_clock_that_is_set_is_noticed_within_ten_seconds() {
     assert_eq!(rig.asked(), ["a"]);
 }
 
+/// A key that is scheduled by the wall clock would come an hour late.
+#[test]
+fn a_leader_whose_wall_clock_jumps_back_looks_at_everything_again() {
+    for (leading, back, looks) in [(true, 2, 1), (true, 1, 0), (false, 2, 0)] {
+        let mut rig = Setup {
+            leading,
+            ..Setup::default()
+        }
+        .rig(done);
+        rig.turn();
+        rig.now.wall = rig.now.wall.checked_sub(back * SECOND).unwrap();
+        rig.turn();
+        rig.turn();
+        let resyncs = rig.event_loop.state().iter().filter(|event| *event == "Resync");
+        assert_eq!(resyncs.count(), looks, "{leading} {back}");
+        // Ahead, or slowly back.
+        rig.now.wall = saturating_add(rig.now.wall, 3600 * SECOND);
+        for _ in 0..10 {
+            rig.now.wall = rig.now.wall.checked_sub(SECOND).unwrap();
+            rig.turn();
+        }
+        let resyncs = rig.event_loop.state().iter().filter(|event| *event == "Resync");
+        assert_eq!(resyncs.count(), looks);
+    }
+}
+
 #[test]
 fn a_wait_of_ages_and_a_time_at_the_end_of_the_calendar_are_harmless() {
     for order in [Order::Fifo, Order::EarliestFirst] {

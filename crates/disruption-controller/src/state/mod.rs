@@ -172,6 +172,14 @@ pub(crate) fn observe(
         }
         _ => false,
     };
+    if *event == LoopEvent::Resync {
+        let stale = cx
+            .stores
+            .pods
+            .iter()
+            .filter_map(|pod| Some((pod.key.clone(), stale(pod)?)));
+        stale.for_each(|(pod, at)| cx.out.requeue(Key::StalePod(pod), Requeue::At(at)));
+    }
     if sees_again || matches!(event, LoopEvent::Leading(true) | LoopEvent::Resync) {
         for budget in cx.state.budgets() {
             cx.out.enqueue(Key::Budget(budget.pdb.key.clone()));

@@ -1,10 +1,12 @@
 //! Conditions of pods that stayed.
 
+use controller_runtime::clock::Clock;
 use embedded_apiserver::{Fault, PODS, RequestVerb};
+use jiff::SignedDuration;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::world::{World, process};
 
 fn condition(world: &World, pod: &str) -> Value {
     let pod = world.get_of(&PODS, pod);
@@ -64,6 +66,23 @@ async fn a_stale_condition_is_reset_after_two_minutes() {
     world.pass(600).await;
     assert_eq!(world.requests_since(mark).len(), 1);
     assert_eq!(controller.metric("controller_sync_failures_total"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fast_clock_that_is_set_right_makes_no_reset_late() {
+    let world = World::new();
+    world.pod("p", None);
+    let clock = Clock::starting_at(world.clock.now());
+    clock.set_wrong(SignedDuration::from_hours(1));
+    let _controller = process().start(world.client(), &clock);
+    world.pass(10).await;
+    target(&world, "p", 0, "EvictionByEvictionAPI");
+    world.pass(60).await;
+    clock.set_wrong(SignedDuration::ZERO);
+    world.pass(59).await;
+    assert_eq!(condition(&world, "p")["status"], "True");
+    world.pass(3).await;
+    assert_eq!(condition(&world, "p")["status"], "False");
 }
 
 #[tokio::test(start_paused = true)]

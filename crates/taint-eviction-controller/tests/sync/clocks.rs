@@ -61,6 +61,23 @@ async fn a_fast_clock_holds_up_nobody_who_tolerates_nothing() {
     assert!(!world.lives("p"));
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_fast_clock_that_is_set_right_ends_no_toleration_late() {
+    let world = World::with_nodes(["stamped", "unstamped"]);
+    world.pod("a", "stamped", For::Seconds(100));
+    world.pod("b", "unstamped", For::Seconds(100));
+    let clock = Clock::starting_at(world.clock.now());
+    clock.set_wrong(SignedDuration::from_secs(HOUR));
+    let _controller = process().start(world.client(), &clock);
+    world.pass(100).await;
+    world.taint_added("stamped", 0);
+    world.taint("unstamped");
+    world.pass(50).await;
+    clock.set_wrong(SignedDuration::ZERO);
+    assert_eq!(world.alive_after(49).await, 2, "{:?}", world.all_writes());
+    assert_eq!(world.alive_after(3).await, 0, "{:?}", world.all_writes());
+}
+
 /// A clock that was right, and one that was behind until then.
 #[rstest]
 #[case::to_the_wrong_time(0, HOUR)]

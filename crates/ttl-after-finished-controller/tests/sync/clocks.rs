@@ -4,15 +4,17 @@ use std::time::Duration;
 
 use controller_core::config::Encoding;
 use controller_core::meta::ObjectKey;
+use controller_runtime::clock::Clock;
 use controller_runtime::driver;
 use controller_runtime::sender::{Caller, Sender};
 use controller_testing::seeded_bugs::answered_late;
 use embedded_apiserver::{Fault, RecordedRequest, RequestVerb};
+use jiff::SignedDuration;
 use ttl_after_finished_controller::config::Config;
 use ttl_after_finished_controller::explain::explain;
 use ttl_after_finished_controller::policy::FinishedKind;
 
-use crate::world::World;
+use crate::world::{World, process};
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_of_ours_that_is_an_hour_fast_deletes_nothing_early() {
@@ -134,4 +136,16 @@ async fn an_answer_that_is_long_in_coming_says_nothing_about_our_clock() {
         "Job default/job: ttlSecondsAfterFinished 10 s\n\
          finished at 2026-01-01T00:00:00Z, expires at 2026-01-01T00:00:10Z: would delete it in 2s\n"
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_jumps_back_makes_no_job_late() {
+    let world = World::with_finished_job("job", 100, 0);
+    let clock = Clock::starting_at(world.clock.now());
+    clock.set_wrong(SignedDuration::from_hours(1));
+    let _controller = process().start(world.client(), &clock);
+    world.pass(50).await;
+    clock.set_wrong(SignedDuration::ZERO);
+    assert!(world.lives_after(49, "job").await);
+    assert!(!world.lives_after(12, "job").await);
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use derive_where::derive_where;
+use jiff::Timestamp;
 
 use super::answers::Answers;
 use super::effect::{Completed, Effect, Notification, Polled};
@@ -23,6 +24,7 @@ use super::{
     Action, AnswerOf, Context, ContextMut, Controller, LoopEvent, Now, Outcome, Output, Pass, Reply,
     RequestOf, Requeue, ResultOf, StoreOf, Watches,
 };
+use crate::api::CLOCK_TOLERANCE;
 use crate::cache::{Delta, SourceEvent, Store, Taken, View};
 use crate::workqueue::QueueMetrics;
 
@@ -56,6 +58,8 @@ pub struct Loop<C: Controller> {
     leading: bool,
     pub(super) dry_run: bool,
     enqueued: bool,
+    /// What the wall clock would have shown at the start of the process, by the last turn.
+    wall_at_start: Option<Timestamp>,
     pub(super) effects: Vec<Effect<C>>,
     pub(super) told: Vec<Notification<C>>,
 }
@@ -97,6 +101,7 @@ impl<C: Controller> Loop<C> {
             leading: false,
             dry_run,
             enqueued: false,
+            wall_at_start: None,
             effects: Vec::new(),
             told: Vec::new(),
         }
@@ -237,6 +242,7 @@ impl<C: Controller> Loop<C> {
     pub fn poll(&mut self, now: Now, limit: &dyn Limit) -> Polled<C> {
         let mut again = None;
         if self.stage != Stage::Starting {
+            self.notice_jump(now);
             self.find_overdue(now);
             while let Some(key) = self.plans.pop_review(now.uptime) {
                 self.requeue(vec![(key, Requeue::Now)], now);
@@ -251,6 +257,19 @@ impl<C: Controller> Loop<C> {
             effects: std::mem::take(&mut self.effects),
             told: self.take_notifications(),
             again,
+        }
+    }
+
+    /// After a jump back of the wall clock, what was scheduled by it would come too late: a leader looks at everything
+    /// again.
+    fn notice_jump(&mut self, now: Now) {
+        let Ok(start) = now.wall.checked_sub(now.uptime) else {
+            return;
+        };
+        let before = self.wall_at_start.replace(start);
+        let has_jumped_back = before.is_some_and(|before| before.duration_since(start) > CLOCK_TOLERANCE);
+        if self.leading && has_jumped_back {
+            self.on_event(LoopEvent::Resync, now);
         }
     }
 
