@@ -15,6 +15,8 @@ use serde::Deserialize;
 
 /// The oldest Go release that builds the modules, `1.minor`.
 const GO_MINOR: u32 = 26;
+/// The programs that every test of the control plane needs.
+const REQUIRED: [&str; 2] = ["etcd", "kube-apiserver"];
 /// The module whose version the binaries report.
 const KUBERNETES: &str = "k8s.io/kubernetes";
 
@@ -112,9 +114,9 @@ fn go_mod(of_release: &str, version: &str) -> Result<String> {
 pub(crate) fn availability() -> Result<Availability> {
     if let Some(given) = std::env::var_os("KUBEBUILDER_ASSETS").filter(|dir| !dir.is_empty()) {
         let given = PathBuf::from(given);
-        for program in programs()? {
+        for program in REQUIRED {
             ensure!(
-                given.join(&program).is_file(),
+                given.join(program).is_file(),
                 "$KUBEBUILDER_ASSETS is {}, which holds no {program}",
                 given.display()
             );
@@ -122,6 +124,13 @@ pub(crate) fn availability() -> Result<Availability> {
         return Ok(Availability::Given(given));
     }
     Ok(go().map_or_else(Availability::Missing, Availability::Buildable))
+}
+
+/// The programs that `assets` does not hold: those of `setup-envtest` lack some.
+pub(crate) fn lacks(assets: &Path) -> Result<Vec<String>> {
+    let mut programs = programs()?;
+    programs.retain(|program| !assets.join(program).is_file());
+    Ok(programs)
 }
 
 /// The control plane, which is built if needed; an error if unavailable.

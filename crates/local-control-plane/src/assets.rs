@@ -5,20 +5,18 @@ use std::process::Command;
 
 use super::Error;
 
-/// The programs of a control plane; each is a file of that name in the directory of [`Assets`].
-pub const PROGRAMS: [&str; 4] = [
-    "etcd",
-    "kube-apiserver",
-    "kube-controller-manager",
-    "kube-scheduler",
-];
+/// The programs that every control plane needs; each is a file of that name in the directory of [`Assets`].
+pub const REQUIRED: [&str; 2] = ["etcd", "kube-apiserver"];
 
-/// A directory that holds all of [`PROGRAMS`].
+/// The programs that a test may start in addition, which the assets of `setup-envtest` lack.
+pub const OPTIONAL: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
+
+/// A directory that holds all of [`REQUIRED`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assets(PathBuf);
 
 impl Assets {
-    /// The programs in `$KUBEBUILDER_ASSETS` if it is set and not empty, else those built by `cargo xtask
+    /// The directory in `$KUBEBUILDER_ASSETS` if it is set and not empty, else those built by `cargo xtask
     /// control-plane`.
     pub fn find() -> Result<Self, Error> {
         let named = std::env::var_os("KUBEBUILDER_ASSETS").filter(|dir| !dir.is_empty());
@@ -26,17 +24,25 @@ impl Assets {
         Self::in_dir(&dir)
     }
 
-    /// The programs in `dir`, which must hold all of them.
+    /// The programs in `dir`, which must hold all of [`REQUIRED`].
     pub fn in_dir(dir: &Path) -> Result<Self, Error> {
-        for program in PROGRAMS {
-            if !dir.join(program).is_file() {
-                return Err(Error::NoAssets {
-                    program,
-                    dir: dir.to_owned(),
-                });
-            }
+        let found = Self(dir.to_owned());
+        for program in REQUIRED {
+            found.find_program(program)?;
         }
-        Ok(Self(dir.to_owned()))
+        Ok(found)
+    }
+
+    /// The path of a program, which must be there.
+    pub(super) fn find_program(&self, program: &'static str) -> Result<PathBuf, Error> {
+        let path = self.program(program);
+        if path.is_file() {
+            return Ok(path);
+        }
+        Err(Error::NoAssets {
+            program,
+            dir: self.0.clone(),
+        })
     }
 
     /// The directory in which `cargo xtask control-plane` puts them: `target/control-plane/` of this workspace.
@@ -93,14 +99,15 @@ mod tests {
     #[test]
     fn a_directory_that_lacks_a_program_is_refused_by_name() {
         let dir = tempfile::tempdir().unwrap();
-        for program in ["etcd", "kube-apiserver", "kube-scheduler"] {
-            std::fs::write(dir.path().join(program), "").unwrap();
-        }
+        std::fs::write(dir.path().join("etcd"), "").unwrap();
         let error = Assets::in_dir(dir.path()).unwrap_err().to_string();
-        assert!(error.starts_with("find kube-controller-manager in "), "{error}");
+        assert!(error.starts_with("find kube-apiserver in "), "{error}");
         assert!(error.contains("`cargo xtask control-plane`"), "{error}");
 
-        std::fs::write(dir.path().join("kube-controller-manager"), "").unwrap();
-        assert_eq!(Assets::in_dir(dir.path()).unwrap(), Assets(dir.path().to_owned()));
+        std::fs::write(dir.path().join("kube-apiserver"), "").unwrap();
+        let assets = Assets::in_dir(dir.path()).unwrap();
+        assert_eq!(assets, Assets(dir.path().to_owned()));
+        let error = assets.find_program("kube-scheduler").unwrap_err().to_string();
+        assert!(error.starts_with("find kube-scheduler in "), "{error}");
     }
 }

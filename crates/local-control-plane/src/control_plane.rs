@@ -246,13 +246,13 @@ impl ControlPlane {
         etcd_socket(self.scratch.path())
     }
 
-    fn start_client(&self, program: &str, args: &[&str]) -> Result<Process, Error> {
+    fn start_client(&self, program: &'static str, args: &[&str]) -> Result<Process, Error> {
         let kubeconfig = format!("--kubeconfig={}", self.admin.display());
         // No port: nobody connects, and two processes can run side by side.
         let mut all = vec![&*kubeconfig, "--leader-elect=false", "--secure-port=0"];
         all.extend(self.feature_gates.as_deref());
         all.extend(args);
-        Process::spawn(&self.assets.program(program), &all, &[])
+        Process::spawn(&self.assets.find_program(program)?, &all, &[])
     }
 }
 

@@ -11,6 +11,8 @@ use crate::command::{self, cargo};
 
 /// Mark of a live test: `#[ignore = "needs a control plane: …"]`.
 const NEEDS: &str = "#[ignore = \"needs a control plane";
+/// Mark of one that starts kube-controller-manager or kube-scheduler, which the assets of `setup-envtest` lack.
+const NEEDS_ALL: &str = "#[ignore = \"needs a control plane with all programs";
 
 /// What cargo built for the tests of the workspace.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -34,8 +36,15 @@ pub(super) struct Binary {
     /// Name of the target.
     pub(super) target: String,
     pub(super) executable: PathBuf,
-    /// Number of tests that need a control plane.
-    pub(super) live: usize,
+    pub(super) live: Live,
+}
+
+/// The tests of a binary that need a control plane.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Live {
+    pub(super) count: usize,
+    /// The names of those that need all of its programs.
+    pub(super) with_all_programs: Vec<String>,
 }
 
 /// A line of `cargo --message-format=json`, which describes one artifact.
@@ -108,23 +117,36 @@ impl std::fmt::Display for Binary {
     }
 }
 
-/// Number of tests that need a control plane, below the root `source` of an integration test.
-fn live_tests(source: &Path) -> Result<usize> {
+/// The tests that need a control plane, below the root `source` of an integration test.
+fn live_tests(source: &Path) -> Result<Live> {
     let mut files = vec![source.to_owned()];
     if source.ends_with("main.rs") {
         files = source.parent().map(entries).unwrap_or_default();
     }
-    let mut count = 0;
+    let mut live = Live::default();
     for file in files {
         if file.extension().is_some_and(|extension| extension == "rs") {
             let text = fs::read_to_string(&file).with_context(|| format!("read {}", file.display()))?;
-            count += text
-                .lines()
-                .filter(|line| line.trim_start().starts_with(NEEDS))
-                .count();
+            live.add(&text);
         }
     }
-    Ok(count)
+    Ok(live)
+}
+
+impl Live {
+    /// Adds the tests of a source file.
+    fn add(&mut self, text: &str) {
+        let mut needs_all = false;
+        for line in text.lines().map(str::trim_start) {
+            self.count += usize::from(line.starts_with(NEEDS));
+            needs_all |= line.starts_with(NEEDS_ALL);
+            if needs_all && let Some((_, rest)) = line.split_once("fn ") {
+                let name = rest.split(['(', '<']).next();
+                self.with_all_programs.extend(name.map(str::to_owned));
+                needs_all = false;
+            }
+        }
+    }
 }
 
 /// Entries of a folder.
@@ -139,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_live_tests_are_counted_in_files_and_folders() {
-        let of = |path: &str| live_tests(&command::root().join(path)).unwrap();
+        let of = |path: &str| live_tests(&command::root().join(path)).unwrap().count;
         assert_eq!(of("crates/local-control-plane/tests/processes.rs"), 8);
         // In a folder of its own.
         assert!(of("crates/ttl-controller/tests/live/main.rs") > 10);
@@ -147,6 +169,22 @@ mod tests {
         assert!(of("charts/tests/helm/main.rs") > 0);
         assert_eq!(of("crates/ttl-controller/tests/sync/main.rs"), 0);
         assert_eq!(of("crates/ttl-controller/src/main.rs"), 0);
+    }
+
+    #[test]
+    fn a_test_that_needs_all_programs_is_named() {
+        let mut live = Live::default();
+        live.add(
+            "#[ignore = \"needs a control plane: cargo xtask test\"]\nasync fn live_a() {}\n\
+             #[ignore = \"needs a control plane with all programs: cargo xtask test\"]\n\
+             #[allow(clippy::print_stdout, reason = \"what it was worth\")]\nasync fn live_b() {}\n\
+             async fn helper() {}\n",
+        );
+        let expected = Live {
+            count: 2,
+            with_all_programs: vec!["live_b".to_owned()],
+        };
+        assert_eq!(live, expected);
     }
 
     #[test]
@@ -170,7 +208,7 @@ mod tests {
             folder: package.clone(),
             target: "processes".to_owned(),
             executable: "/target/processes-1".into(),
-            live: 8,
+            live: live_tests(&package.join("tests/processes.rs")).unwrap(),
         };
         let kubectl = Program {
             folder: package,

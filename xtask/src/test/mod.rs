@@ -95,7 +95,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         others.clear();
     }
     // The slowest first, so that none of them runs alone at the end.
-    live.sort_by_key(|binary| Reverse((binary.target == STORY, binary.live)));
+    live.sort_by_key(|binary| Reverse((binary.target == STORY, binary.live.count)));
     let property_seed = args.property_seed.unwrap_or_else(drawn_seed);
     let passed = known(args, &built);
     let outcome = side_by_side::run(live, others, passed.as_ref(), |binary| {
@@ -117,6 +117,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             for name in without.flat_map(|(_, names)| *names) {
                 tests.args(["--skip", name]);
             }
+            for name in tools.left_out(binary) {
+                tests.args(["--skip", name]);
+            }
             tools.give_to(&mut tests);
         }
         tests
@@ -136,7 +139,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     // Cargo compiles and runs doc tests in one command.
     command::run(&mut cargo(["test", "--workspace", "--doc"]))?;
-    tools.say_what_was_left_out();
+    tools.say_what_was_left_out(&built);
     Ok(())
 }
 
@@ -159,6 +162,8 @@ fn drawn_seed() -> u64 {
 struct Tools {
     control_plane: Result<PathBuf, String>,
     helm: Result<PathBuf, String>,
+    /// The programs that the directory of the control plane does not hold.
+    lacks: Vec<String>,
 }
 
 impl Tools {
@@ -176,13 +181,24 @@ impl Tools {
             Ok(_) => helm::find().map_err(|error| format!("{error:#}")),
             Err(_) => Err("They need the control plane, too".to_owned()),
         };
-        let found = Self { control_plane, helm };
+        let lacks = control_plane.as_ref().map(|assets| control_plane::lacks(assets));
+        let lacks = lacks.unwrap_or_else(|_| Ok(Vec::new()))?;
+        let found = Self {
+            control_plane,
+            helm,
+            lacks,
+        };
         if std::env::var("CI").is_ok_and(|ci| ci == "true") {
             let missing = found.control_plane.as_ref().err().or(found.helm.as_ref().err());
             ensure!(
                 missing.is_none(),
                 "with CI=true all tests must run, but some cannot: {}",
                 missing.map_or("", String::as_str)
+            );
+            ensure!(
+                found.lacks.is_empty(),
+                "with CI=true all tests must run, but $KUBEBUILDER_ASSETS lacks {}",
+                found.lacks.join(" and ")
             );
         }
         Ok(found)
@@ -191,7 +207,16 @@ impl Tools {
     /// True if the binary has live tests and they can run.
     fn are_there_for(&self, binary: &Binary) -> bool {
         let helm = self.helm.is_ok() || binary.target != CHARTS;
-        binary.live > 0 && self.control_plane.is_ok() && helm
+        binary.live.count > 0 && self.control_plane.is_ok() && helm
+    }
+
+    /// The live tests of `binary` that cannot run without the programs that are missing.
+    fn left_out<'a>(&self, binary: &'a Binary) -> &'a [String] {
+        if self.lacks.is_empty() {
+            &[]
+        } else {
+            &binary.live.with_all_programs
+        }
     }
 
     fn give_to(&self, tests: &mut Command) {
@@ -200,13 +225,24 @@ impl Tools {
         tests.envs(self.helm.as_ref().ok().map(|helm| ("HELM", helm)));
     }
 
-    fn say_what_was_left_out(&self) {
+    fn say_what_was_left_out(&self, built: &Built) {
         if let Err(why) = &self.control_plane {
             println!("Left out: the live tests, which run against a real Kubernetes control plane. {why}.");
             println!("To run them, install Go 1.26 or newer, or name a directory with etcd, kube-apiserver,");
             println!("kube-controller-manager and kube-scheduler in $KUBEBUILDER_ASSETS.");
         } else if let Err(why) = &self.helm {
             println!("Left out: the tests that install the charts. {why}.");
+        }
+        if !self.lacks.is_empty() {
+            println!(
+                "Left out, as $KUBEBUILDER_ASSETS lacks {}:",
+                self.lacks.join(" and ")
+            );
+            for binary in &built.tests {
+                for test in self.left_out(binary) {
+                    println!("  {binary} {test}");
+                }
+            }
         }
     }
 }

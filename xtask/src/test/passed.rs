@@ -180,6 +180,7 @@ fn stamp(tool: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::binary::Live;
     use super::*;
 
     fn built(folder: &Path) -> Built {
@@ -192,7 +193,7 @@ mod tests {
             folder: package(name),
             target: target.to_owned(),
             executable: folder.join(target),
-            live: 1,
+            live: Live::default(),
         });
         for file in programs.iter().map(|program| &program.executable) {
             fs::write(file, "").unwrap();

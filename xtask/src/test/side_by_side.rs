@@ -94,6 +94,7 @@ impl Outcome {
 mod tests {
     use std::path::PathBuf;
 
+    use super::super::binary::Live;
     use super::*;
 
     fn binary(target: &str) -> Binary {
@@ -101,7 +102,7 @@ mod tests {
             folder: PathBuf::from("/crates/some"),
             target: target.to_owned(),
             executable: PathBuf::new(),
-            live: 0,
+            live: Live::default(),
         }
     }
 
