@@ -247,7 +247,7 @@ fn statuses() -> [(&'static str, &'static str, Value); 8] {
 const ENTRIES: usize = 4000;
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn a_stolen_token_does_no_more_than_its_controller() {
     let options = Options {
         api_server_args: vec!["--runtime-config=resource.k8s.io/v1beta2=true".to_owned()],

@@ -264,7 +264,7 @@ const SECTIONS: [&str; 13] = [
 ];
 
 #[test]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 fn the_table_of_flags_has_those_of_kube_controller_manager_and_what_there_is_here() {
     let manager = Assets::find().unwrap().dir().join("kube-controller-manager");
     let mut theirs = BTreeSet::new();

@@ -181,7 +181,7 @@ async fn the_audit_log_shows_each_request_with_its_body() {
 }
 
 #[tokio::test]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn the_controller_manager_runs_only_the_controllers_it_is_told_to() {
     let control_plane = Leased::bare(Options::default()).await.unwrap();
     create_node(control_plane.client(), "n1").await;
@@ -203,7 +203,7 @@ async fn the_controller_manager_runs_only_the_controllers_it_is_told_to() {
 }
 
 #[tokio::test]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn the_scheduler_binds_a_pod_to_a_node() {
     let control_plane = Leased::bare(Options::default()).await.unwrap();
     let node = json!({
@@ -232,7 +232,7 @@ async fn the_scheduler_binds_a_pod_to_a_node() {
 }
 
 #[test]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 fn nothing_is_left_of_a_test_that_panicked() {
     let (report, left) = std::sync::mpsc::channel();
     let test = std::thread::spawn(move || {

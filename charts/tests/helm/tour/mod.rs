@@ -94,7 +94,7 @@ fn a_flag_that_a_program_does_not_know_is_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn the_documents_can_be_followed() {
     let _kept = Kept::new();
     for file in markdown() {
@@ -130,7 +130,7 @@ async fn the_documents_can_be_followed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn the_notes_of_a_release_can_be_followed() {
     let _kept = Kept::new();
     let name = "disruption-controller";
@@ -182,7 +182,7 @@ fn the_notes_speak_https_where_there_is_a_certificate() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn the_way_of_the_readme_leads_there_and_back() {
     let mut tour = Tour::start().await;
     let name = "disruption-controller";
@@ -268,7 +268,7 @@ async fn the_way_of_the_readme_leads_there_and_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn a_dry_run_agrees_with_the_built_in_loop_that_stays_on() {
     let mut tour = Tour::start().await;
     let built_in = ["disruption-controller"];
