@@ -82,14 +82,10 @@ impl Answer {
         assert_eq!(self.causes(), expected, "{self:?}");
     }
 
-    /// The refused fields and their reasons, without the second error about the uid from the real server.
-    #[track_caller]
+    /// As [`causes_of`] its body.
     pub(crate) fn causes(&self) -> Vec<(&str, &str)> {
         self.is(422, "Invalid");
-        let causes = self.body["details"]["causes"].as_array().unwrap().iter();
-        let mut causes: Vec<_> = causes.map(named_cause).collect();
-        causes.dedup_by(|next, last| next == last && next.0 == "metadata.uid");
-        causes
+        causes_of(&self.body)
     }
 
     /// Fails unless the answer is a `Status` with exactly this code, reason (empty for none), message and details (null
@@ -109,12 +105,18 @@ impl Answer {
     }
 }
 
+/// The fields that a Status refuses, and the reasons (without the prefix `FieldValue`), without the second error about
+/// the uid from the real server.
+pub(crate) fn causes_of(status: &Value) -> Vec<(&str, &str)> {
+    let causes = status["details"]["causes"].as_array().into_iter().flatten();
+    let mut causes: Vec<_> = causes.map(named_cause).collect();
+    causes.dedup_by(|next, last| next == last && next.0 == "metadata.uid");
+    causes
+}
+
 fn named_cause(cause: &Value) -> (&str, &str) {
-    let reason = cause["reason"].as_str().unwrap();
-    (
-        cause["field"].as_str().unwrap(),
-        reason.trim_start_matches("FieldValue"),
-    )
+    let text = |field: &str| cause[field].as_str().unwrap_or_default();
+    (text("field"), text("reason").trim_start_matches("FieldValue"))
 }
 
 /// Expectations for a part of an object or answer.

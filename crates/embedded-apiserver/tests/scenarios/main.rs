@@ -15,16 +15,14 @@ mod apply_parts;
 mod bindings;
 mod claim_permissions;
 mod claims;
-mod collections;
 mod custom_resources;
 mod custom_subresources;
-mod deletes;
 mod discovery;
 mod drawn;
-mod errors;
 mod evictions;
 mod faults;
 mod http;
+mod interpreter;
 mod kinds;
 mod lists;
 mod loopback;
@@ -71,7 +69,7 @@ use rows;
 /// selects a `twin::Setting`.
 macro_rules! scenarios {
     (with $setting:ident: $($name:ident),* $(,)?) => {
-        pub(crate) const SCENARIOS: &[crate::twin::Scenario] =
+        pub(crate) const SCENARIOS: &[crate::twin::InRust] =
             &[$((stringify!($name), |ground| Box::pin($name(ground.into())))),*];
 
         mod on_embedded {

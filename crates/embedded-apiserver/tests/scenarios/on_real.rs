@@ -1,28 +1,46 @@
-//! The scenarios on the real server: one control plane a test.
+//! The transcripts, on the embedded server and on the real one; the scenarios in Rust, on the real one.
 
-use crate::twin::{Setting, run_on_real};
+use crate::interpreter::{play_on_embedded, scenarios};
+use crate::twin::{Scenario, Setting, run_on_real};
 
+/// A test for each transcript, and one for all of them and some modules on one control plane.
 macro_rules! live {
-    ($name:ident, $setting:ident: $($($module:ident)::+),* $(,)?) => {
+    ($name:ident, $setting:ident: $($transcript:ident),* $(,)?; $($($module:ident)::+),* $(,)?) => {
+        $(
+            #[test]
+            fn $transcript() {
+                play_on_embedded(stringify!($transcript));
+            }
+        )*
+
         #[tokio::test(flavor = "multi_thread")]
         #[ignore = "needs a control plane: cargo xtask test"]
         async fn $name() {
-            run_on_real(Setting::$setting, &[$(crate::$($module)::+::SCENARIOS),*].concat()).await;
+            let mut all: Vec<Scenario> = Vec::new();
+            for name in [$(stringify!($transcript)),*] as [&str; _] {
+                let (setting, scenarios) = scenarios(name);
+                assert_eq!(setting, Setting::$setting, "{name}");
+                all.extend(scenarios);
+            }
+            for module in [$(crate::$($module)::+::SCENARIOS),*] as [&[_]; _] {
+                all.extend(module.iter().map(Scenario::from));
+            }
+            run_on_real(Setting::$setting, &all).await;
         }
     };
 }
 
 // Two of these, so that one test computes while the other waits.
 live![
-    live_objects, Plain:
-    apply, apply_parts, bindings, collections, custom_resources, deletes, errors, kinds, metadata, metadata_only,
+    live_objects, Plain: collections, deletes, errors;
+    apply, apply_parts, bindings, custom_resources, kinds, metadata, metadata_only,
     namespaces, optimistic, patches, subresources, writes,
 ];
 live![
     // `discovery` comes first: definitions of custom resources are not swept.
-    live_reads_and_rules, Plain:
+    live_reads_and_rules, Plain: ;
     discovery, access, claim_permissions, claims, custom_subresources, evictions, lists, paging, pod_claims, protobuf,
     protobuf_objects, schema, selectors, storms, streaming, watches,
 ];
-live![live_pod_groups, PodGroups: pod_groups];
-live![live_coarse_claim_status, CoarseClaimStatus: claim_permissions::without_a_right_of_its_own];
+live![live_pod_groups, PodGroups: ; pod_groups];
+live![live_coarse_claim_status, CoarseClaimStatus: ; claim_permissions::without_a_right_of_its_own];

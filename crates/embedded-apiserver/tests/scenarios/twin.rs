@@ -14,8 +14,42 @@ use tower::ServiceExt;
 
 use crate::http::*;
 
-/// A scenario and its name.
-pub(crate) type Scenario = (&'static str, fn(Ground) -> BoxFuture<'static, ()>);
+/// A scenario of a transcript or in Rust.
+pub(crate) struct Scenario {
+    pub(crate) name: String,
+    /// The first minor version of Kubernetes that passes.
+    pub(crate) since: u32,
+    pub(crate) run: Run,
+}
+
+pub(crate) type Run = Box<dyn Fn(Ground) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+
+/// A scenario in Rust, which fails by panicking, and its name.
+pub(crate) type InRust = (&'static str, fn(Ground) -> BoxFuture<'static, ()>);
+
+impl From<&InRust> for Scenario {
+    fn from((name, run): &InRust) -> Self {
+        let run = *run;
+        let since = SINCE.iter().find(|(since, _)| since == name);
+        Self {
+            name: (*name).to_owned(),
+            since: since.map_or(0, |(_, minor)| *minor),
+            run: Box::new(move |ground| {
+                let running = run(ground);
+                Box::pin(async move {
+                    running.await;
+                    Ok(())
+                })
+            }),
+        }
+    }
+}
+
+/// Whether the environment variable `SCENARIO` selects scenarios of this name: those that contain it.
+pub(crate) fn is_wanted(name: &str) -> bool {
+    let spaced = |text: &str| text.replace('_', " ");
+    spaced(name).contains(&spaced(&std::env::var("SCENARIO").unwrap_or_default()))
+}
 
 /// Settings of a server that differ from the defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +99,7 @@ impl From<Ground> for Client {
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// Limit for what the real server does in the background.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Scenarios that older releases of Kubernetes fail, with the first minor version that passes.
 const SINCE: &[(&str, u32)] = &[
@@ -152,10 +186,8 @@ async fn real_ground(control_plane: &ControlPlane, alice: &TokenUser) -> Ground 
     }
 }
 
-/// Runs scenarios on one control plane, one after the other. Those in [`SINCE`] must fail on an older server. The
-/// environment variable `SCENARIO` selects those whose names contain it.
+/// Runs scenarios on one control plane, one after the other. Those of newer releases must fail on an older server.
 pub(crate) async fn run_on_real(setting: Setting, scenarios: &[Scenario]) {
-    let wanted = std::env::var("SCENARIO").unwrap_or_default();
     let alice = TokenUser {
         groups: vec!["dev".to_owned()],
         ..TokenUser::new("alice")
@@ -166,28 +198,31 @@ pub(crate) async fn run_on_real(setting: Setting, scenarios: &[Scenario]) {
     };
     let control_plane = ControlPlane::start(options).await.unwrap();
     let ground = real_ground(&control_plane, &alice).await;
-    let mut failed = Vec::new();
-    for (name, scenario) in scenarios.iter().filter(|(name, _)| name.contains(&wanted)) {
+    let minor = Assets::find().and_then(|assets| assets.minor()).unwrap();
+    let mut wrong = Vec::new();
+    for scenario in scenarios.iter().filter(|scenario| is_wanted(&scenario.name)) {
         sweep(&ground.admin, setting).await;
         #[allow(
             clippy::disallowed_methods,
             reason = "awaited at once; a panic ends the scenario alone"
         )]
-        let running = tokio::spawn(scenario(ground.clone()));
-        if !matches!(timeout(LIMIT, running).await, Ok(Ok(()))) {
-            failed.push(*name);
+        let running = tokio::spawn((scenario.run)(ground.clone()));
+        let why = match timeout(LIMIT, running).await {
+            Ok(Ok(Ok(()))) => None,
+            Ok(Ok(Err(why))) => Some(why),
+            Ok(Err(panic)) => Some(panic.to_string()),
+            Err(_) => Some("it takes too long".to_owned()),
+        };
+        if minor < scenario.since && why.is_none() {
+            wrong.push(format!("{}: passes before 1.{}", scenario.name, scenario.since));
+        } else if minor >= scenario.since {
+            wrong.extend(why.map(|why| format!("{}: {why}", scenario.name)));
         }
     }
-    let minor = Assets::find().and_then(|assets| assets.minor()).unwrap();
-    let differs = |name: &&str| SINCE.iter().any(|(since, first)| since == name && minor < *first);
-    let run = scenarios.iter().map(|(name, _)| *name);
-    let expected: Vec<&str> = run
-        .filter(|name| name.contains(&wanted))
-        .filter(differs)
-        .collect();
-    assert_eq!(
-        failed, expected,
-        "what fails on the server of 1.{minor}, and what SINCE expects"
+    assert!(
+        wrong.is_empty(),
+        "on the server of 1.{minor}:\n{}",
+        wrong.join("\n\n")
     );
 }
 
