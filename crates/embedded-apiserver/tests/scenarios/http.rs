@@ -43,9 +43,6 @@ pub(crate) const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/default/replicas
 pub(crate) const SERVICE_ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 pub(crate) const STATEFUL_SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
 
-pub(crate) const NO_SUCH_RESOURCE: &str = "the server could not find the requested resource";
-pub(crate) const NO_SUCH_METHOD: &str = "the server does not allow this method on the requested resource";
-
 /// An answer; `body` is a string if it is not JSON.
 #[derive(Debug)]
 pub(crate) struct Answer {
@@ -208,6 +205,21 @@ pub(crate) async fn delete(client: &Client, uri: impl AsRef<str>, options: Value
     send(client, request, body).await
 }
 
+/// Deletes an object at once, without grace period or waiting for dependents.
+pub(crate) async fn remove(client: &Client, uri: &str, name: &str) -> Answer {
+    let options = json!({ "gracePeriodSeconds": 0, "propagationPolicy": "Background" });
+    delete(client, format!("{uri}/{name}"), options).await
+}
+
+/// The object with metadata only.
+pub(crate) fn partial(object: &Value) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": object["metadata"],
+    })
+}
+
 /// Creates an object that must not exist, and returns it.
 pub(crate) async fn create(client: &Client, uri: &str, object: Value) -> Value {
     let answer = post(client, uri, object).await;
@@ -251,11 +263,6 @@ pub(crate) async fn strategic(client: &Client, uri: impl AsRef<str>, body: Value
     accepted(patch(client, uri, STRATEGIC, body).await)
 }
 
-/// Removes all finalizers.
-pub(crate) async fn release(client: &Client, uri: impl AsRef<str>) -> Value {
-    merge(client, uri, json!({ "metadata": { "finalizers": null } })).await
-}
-
 #[track_caller]
 fn accepted(answer: Answer) -> Value {
     assert_eq!(answer.code, 200, "{answer:?}");
@@ -291,11 +298,6 @@ pub(crate) fn names(list: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// The values of a field, one per item of a list.
-pub(crate) fn each<'a>(list: &'a Value, field: &str) -> Vec<&'a Value> {
-    list.as_array().unwrap().iter().map(|item| &item[field]).collect()
-}
-
 /// The item of a list whose field has this value; null if there is none.
 pub(crate) fn found<'a>(list: &'a Value, field: &str, value: &str) -> &'a Value {
     let items = list.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -323,17 +325,4 @@ pub(crate) fn owners(object: &Value) -> Value {
 pub(crate) fn without(mut object: Value, field: &str) -> Value {
     object["metadata"].as_object_mut().unwrap().remove(field);
     object
-}
-
-pub(crate) fn message(answer: &Answer) -> &str {
-    answer.body["message"].as_str().unwrap_or_default()
-}
-
-/// Escapes a query value for a URL.
-pub(crate) fn escaped(selector: &str) -> String {
-    let escape = |byte| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => char::from(byte).to_string(),
-        other => format!("%{other:02X}"),
-    };
-    selector.bytes().map(escape).collect()
 }

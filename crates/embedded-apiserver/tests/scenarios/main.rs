@@ -10,46 +10,29 @@
 
 mod access;
 mod actors;
-mod apply;
-mod apply_parts;
-mod bindings;
-mod claim_permissions;
 mod claims;
 mod custom_resources;
 mod custom_subresources;
 mod discovery;
 mod drawn;
-mod evictions;
 mod faults;
 mod http;
 mod interpreter;
-mod kinds;
 mod lists;
 mod loopback;
-mod metadata;
-mod metadata_only;
 mod namespaces;
 mod objects;
 mod on_real;
-mod optimistic;
 mod paging;
-mod patches;
-mod pod_claims;
-mod pod_groups;
 mod protobuf;
-mod protobuf_objects;
 mod requests;
-mod schema;
-mod selectors;
 mod storms;
 mod streaming;
-mod subresources;
 mod test_access;
 mod twin;
 mod watch;
 mod watch_faults;
 mod watches;
-mod writes;
 
 use embedded_apiserver::Server;
 

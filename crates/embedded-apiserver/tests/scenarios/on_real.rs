@@ -32,15 +32,17 @@ macro_rules! live {
 
 // Two of these, so that one test computes while the other waits.
 live![
-    live_objects, Plain: collections, deletes, errors;
-    apply, apply_parts, bindings, custom_resources, kinds, metadata, metadata_only,
-    namespaces, optimistic, patches, subresources, writes,
+    live_objects, Plain:
+    apply, apply_parts, bindings, collections, deletes, errors, kinds, metadata, metadata_only, namespaces, optimistic,
+    patches, subresources, writes;
+    custom_resources,
 ];
 live![
     // `discovery` comes first: definitions of custom resources are not swept.
-    live_reads_and_rules, Plain: ;
-    discovery, access, claim_permissions, claims, custom_subresources, evictions, lists, paging, pod_claims, protobuf,
-    protobuf_objects, schema, selectors, storms, streaming, watches,
+    live_reads_and_rules, Plain:
+    access, claim_permissions, claims, evictions, lists, pod_claims, protobuf, protobuf_objects, schema, selectors;
+    discovery, claims, custom_subresources, lists, paging, protobuf,
+    storms, streaming, watches,
 ];
-live![live_pod_groups, PodGroups: ; pod_groups];
-live![live_coarse_claim_status, CoarseClaimStatus: ; claim_permissions::without_a_right_of_its_own];
+live![live_pod_groups, PodGroups: pod_groups; ];
+live![live_coarse_claim_status, CoarseClaimStatus: coarse_claim_status; ];

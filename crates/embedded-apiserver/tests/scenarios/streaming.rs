@@ -6,7 +6,6 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::http::*;
-use crate::kinds::remove;
 use crate::objects::pod;
 use crate::rows;
 

@@ -104,10 +104,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// Scenarios that older releases of Kubernetes fail, with the first minor version that passes.
 const SINCE: &[(&str, u32)] = &[
     ("a_binding_without_its_role_is_named_in_the_refusal", 37),
-    ("a_patch_that_is_no_object_is_refused", 37),
     ("an_allocation_does_not_change_until_it_is_gone", 37),
-    ("an_update_is_held_to_the_same_rules", 37),
-    ("owners_must_be_whole", 37),
     ("reservations_are_complete_and_not_too_many", 37),
     ("the_release_is_told", 37),
     (

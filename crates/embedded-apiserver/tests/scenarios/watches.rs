@@ -7,7 +7,6 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::http::*;
-use crate::metadata_only::partial;
 use crate::server;
 
 crate::scenarios![

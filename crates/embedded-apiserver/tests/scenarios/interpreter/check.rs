@@ -23,6 +23,7 @@ pub(super) enum Check {
     Items(Expr),
     /// The fields that a Status blames, and why.
     Causes(Expr),
+    CausesInAnyOrder(Expr),
     /// Manager, operation and fields of each entry in `managedFields`.
     Owners(Expr),
     /// A Status with this reason, message and details, and nothing else.
@@ -35,7 +36,7 @@ pub(super) enum Check {
 }
 
 /// The words before a value.
-const CLAUSES: [&[&str]; 11] = [
+const CLAUSES: [&[&str]; 12] = [
     &["begins"],
     &["="],
     &["!="],
@@ -43,6 +44,7 @@ const CLAUSES: [&[&str]; 11] = [
     &["not", "older", "than"],
     &["same", "version", "as"],
     &["items"],
+    &["causes", "in", "any", "order"],
     &["causes"],
     &["owners"],
     &["exactly"],
@@ -76,6 +78,7 @@ pub(super) fn checks(mut tokens: &[Token]) -> Result<Vec<Check>, String> {
             "not" => Check::NotOlder(single(&mut tokens)?),
             "same" => Check::SameVersion(single(&mut tokens)?),
             "items" => Check::Items(single(&mut tokens)?),
+            "causes" if clause.len() > 1 => Check::CausesInAnyOrder(single(&mut tokens)?),
             "causes" => Check::Causes(single(&mut tokens)?),
             "owners" => Check::Owners(single(&mut tokens)?),
             "exactly" => exactly(&mut tokens)?,
@@ -138,6 +141,7 @@ impl Check {
             | Self::SameVersion(expr)
             | Self::Items(expr)
             | Self::Causes(expr)
+            | Self::CausesInAnyOrder(expr)
             | Self::Owners(expr) => expr.names(),
             Self::Exactly {
                 reason,
@@ -187,12 +191,14 @@ impl Check {
                 equals(&items.value(names)?, &found, "items")
             }
             Self::Causes(causes) => {
-                equals(
-                    &json!([422, "Invalid"]),
-                    &json!([code, found.get("reason")]),
-                    "code and reason",
-                )?;
+                is_invalid(code, found)?;
                 equals(&causes.value(names)?, &json!(causes_of(found)), "causes")
+            }
+            Self::CausesInAnyOrder(causes) => {
+                is_invalid(code, found)?;
+                let mut sorted = causes_of(found);
+                sorted.sort_unstable();
+                equals(&causes.value(names)?, &json!(sorted), "sorted causes")
             }
             Self::Owners(expected) => equals(&expected.value(names)?, &owners(found), "owners"),
             Self::Exactly {
@@ -219,6 +225,14 @@ impl Check {
             }
         }
     }
+}
+
+fn is_invalid(code: u16, found: &Value) -> Result<(), String> {
+    equals(
+        &json!([422, "Invalid"]),
+        &json!([code, found.get("reason")]),
+        "code and reason",
+    )
 }
 
 /// The resource version of an object, or the one that a text is.

@@ -26,15 +26,16 @@
 //! | `{path.to.field: value}` | these fields; null: no such field |
 //! | `NotFound "message"` | this reason and message of a Status; `begins "…"`: the start of the message |
 //! | `exactly NotFound "message" {details}` | this Status and nothing else; reason and details may be missing |
-//! | `causes [[field, reason]]` | these causes, of 422 |
+//! | `causes [[field, reason]]` | these causes, of 422; `causes in any order […]`: these once they are sorted |
 //! | `= $x`, `!= $x` | the same body, another |
 //! | `newer than $x`, `not older than $x`, `same version as $x` | a resource version like that |
 //! | `items [a, b]` | items of these names |
 //! | `owners [[manager, operation, fields]]` | these entries in `managedFields` |
 //! | `as x` | a name from here on |
+//! | `the same in protobuf`, at the end | this, too, for who prefers protobuf, in the bytes that the embedded server writes |
 //!
 //! In a path, `0` is an item of a list, `*` all items, and `type=Ready` the item with this field. What an expected value
-//! is like stands in angle brackets: `<any>`, `<null>`, `<not x>`, `<starts with x>`, `<ends with x>`, `<contains x>`,
+//! is like stands in angle brackets: `<any>`, `<null>`, `<not x>`, `<all x>` of a list, `<starts with x>`, `<ends with x>`, `<ends with 5 of abc>`, `<contains x>`,
 //! `<without x>`, `<36 characters>`, `<30 to 39 seconds after TIME>`. `<3 times x>` is `xxx`.
 //!
 //! **Names**: `let x = VALUE` and `as x` name values. A value that is `$x.path` is replaced, and `${x.path}` in any text.

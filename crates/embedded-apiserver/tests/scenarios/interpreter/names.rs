@@ -137,8 +137,9 @@ impl Scope {
                 inside.enter(&procedure.steps)?;
                 // What a procedure names need not be used by all who call it.
                 for (text, name) in inside.0 {
-                    let is_new = self.0.get(&text).is_none_or(|before| before.line != name.line);
-                    let is_shared = name.is_shared || is_new;
+                    let before = self.0.get(&text);
+                    let is_old = before.is_some_and(|before| before.line == name.line && !before.is_shared);
+                    let is_shared = name.is_shared || !is_old;
                     self.0.insert(text, Name { is_shared, ..name });
                 }
                 Ok(())

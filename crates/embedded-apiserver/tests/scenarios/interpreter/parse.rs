@@ -308,6 +308,10 @@ fn answer(line: &Line) -> Result<Option<Answer>, String> {
     if !text.starts_with(|first: char| first.is_ascii_digit() || first == '$') {
         return Ok(None);
     }
+    let (text, in_protobuf) = match text.strip_suffix("the same in protobuf") {
+        Some(rest) => (rest, true),
+        None => (text, false),
+    };
     let found = tokens(text)?;
     let mut tokens = &found[..];
     let mut codes = vec![single(&mut &tokens[..1])?];
@@ -325,5 +329,6 @@ fn answer(line: &Line) -> Result<Option<Answer>, String> {
         codes,
         headers: line.headers.clone(),
         checks: checks(tokens)?,
+        in_protobuf,
     }))
 }

@@ -81,6 +81,8 @@ pub(super) struct Answer {
     pub(super) codes: Vec<Expr>,
     pub(super) headers: BTreeMap<String, Expr>,
     pub(super) checks: Vec<Check>,
+    /// The request is answered with the same in protobuf.
+    pub(super) in_protobuf: bool,
 }
 
 #[derive(Debug)]

@@ -34,13 +34,17 @@ pub(super) fn tokens(line: &str) -> Result<Vec<Token>, String> {
 /// The length of a quoted text.
 fn quoted(text: &str) -> Option<usize> {
     let quote = text.chars().next()?;
-    let mut is_escaped = false;
-    for (at, next) in text.char_indices().skip(1) {
-        match next {
-            _ if is_escaped => is_escaped = false,
-            '\\' if quote == '"' => is_escaped = true,
-            _ if next == quote => return Some(at + 1),
-            _ => {}
+    let mut rest = text.char_indices().skip(1).peekable();
+    while let Some((at, next)) = rest.next() {
+        if next == '\\' && quote == '"' {
+            rest.next();
+        } else if next == quote {
+            // Two quotes in a row are one of the text.
+            let doubled = quote == '\'' && rest.peek().is_some_and(|(_, after)| *after == quote);
+            if !doubled {
+                return Some(at + 1);
+            }
+            rest.next();
         }
     }
     None

@@ -246,13 +246,17 @@ pub(super) fn equals(expected: &Value, found: &Value, path: &str) -> Result<(), 
     }
 }
 
-/// `any`, `null`, `not X`, `starts with X`, `ends with X`, `contains X`, `without X`, `N characters`,
+/// `any`, `null`, `not X`, `all X` of a list, `starts with X`, `ends with X`, `ends with N of LETTERS`, `contains X`, `without X`, `N characters`,
 /// `A to B seconds after TIME`.
 fn is_like(what: &str, found: &Value) -> Result<bool, String> {
     let text = plain(found);
     if let Some((word, rest)) = what.split_once(' ') {
         match (word, rest) {
             ("not", other) => return Ok(text != other),
+            ("all", other) => {
+                let items = found.as_array().filter(|items| !items.is_empty());
+                return Ok(items.is_some_and(|items| items.iter().all(|item| item == other)));
+            }
             ("contains", piece) => return Ok(text.contains(piece)),
             ("without", piece) => return Ok(!text.contains(piece)),
             (count, "characters") => return Ok(count.parse() == Ok(text.chars().count())),
@@ -263,6 +267,15 @@ fn is_like(what: &str, found: &Value) -> Result<bool, String> {
         return Ok(text.starts_with(start));
     }
     if let Some(end) = what.strip_prefix("ends with ") {
+        if let Some((count, letters)) = end.split_once(" of ")
+            && let Ok(count) = count.parse()
+        {
+            return Ok(text
+                .chars()
+                .rev()
+                .take(count)
+                .all(|letter| letters.contains(letter)));
+        }
         return Ok(text.ends_with(end));
     }
     if let Some((seconds, time)) = what.split_once(" seconds after ") {
