@@ -18,8 +18,6 @@ pub(crate) const MERGE: &str = "application/merge-patch+json";
 /// `Accept` of a client that prefers protobuf and accepts JSON.
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf,application/json";
 pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
-pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-pub(crate) const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 pub(crate) const CLAIMS: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
 pub(crate) const CLAIM_TEMPLATES: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates";
@@ -27,11 +25,9 @@ pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 pub(crate) const PDBS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 pub(crate) const CORE_EVENTS: &str = "/api/v1/namespaces/default/events";
 pub(crate) const DAEMON_SETS: &str = "/apis/apps/v1/namespaces/default/daemonsets";
-pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 pub(crate) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 pub(crate) const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
 pub(crate) const ROLE_BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
-pub(crate) const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
 pub(crate) const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 pub(crate) const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
 pub(crate) const NAMESPACES: &str = "/api/v1/namespaces";
@@ -232,11 +228,6 @@ pub(crate) fn named(name: &str) -> Value {
     json!({ "metadata": { "name": name } })
 }
 
-/// An object with only a name and labels.
-pub(crate) fn labelled(name: &str, labels: &Value) -> Value {
-    json!({ "metadata": { "name": name, "labels": labels } })
-}
-
 /// Reads an object or list that must exist.
 pub(crate) async fn read(client: &Client, uri: impl AsRef<str>) -> Value {
     accepted(get(client, uri).await)
@@ -246,11 +237,6 @@ pub(crate) async fn read(client: &Client, uri: impl AsRef<str>) -> Value {
 pub(crate) async fn lists(client: &Client, uri: impl AsRef<str>, expected: &[&str]) {
     let list = read(client, uri.as_ref()).await;
     assert_eq!(names(&list), expected, "{}", uri.as_ref());
-}
-
-/// Updates an object; fails if the update is refused.
-pub(crate) async fn update(client: &Client, uri: impl AsRef<str>, object: Value) -> Value {
-    accepted(put(client, uri, object).await)
 }
 
 /// Sends a merge patch; fails if it is refused.

@@ -11,9 +11,6 @@
 mod access;
 mod actors;
 mod claims;
-mod custom_resources;
-mod custom_subresources;
-mod discovery;
 mod drawn;
 mod faults;
 mod http;

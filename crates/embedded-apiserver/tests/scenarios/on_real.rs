@@ -33,16 +33,15 @@ macro_rules! live {
 // Two of these, so that one test computes while the other waits.
 live![
     live_objects, Plain:
-    apply, apply_parts, bindings, collections, deletes, errors, kinds, metadata, metadata_only, namespaces, optimistic,
-    patches, subresources, writes;
-    custom_resources,
+    apply, apply_parts, bindings, collections, custom_resources, deletes, errors, kinds, metadata, metadata_only,
+    namespaces, optimistic, patches, subresources, writes;
 ];
 live![
-    // `discovery` comes first: definitions of custom resources are not swept.
     live_reads_and_rules, Plain:
-    access, claim_permissions, claims, evictions, lists, pod_claims, protobuf, protobuf_objects, schema, selectors;
-    discovery, claims, custom_subresources, lists, paging, protobuf,
-    storms, streaming, watches,
+    // `discovery` comes first: definitions of custom resources are not swept.
+    discovery, access, claim_permissions, claims, evictions, lists, paging, pod_claims, protobuf, protobuf_objects,
+    schema, selectors, streaming, watches;
+    claims, lists, paging, protobuf, storms, streaming,
 ];
 live![live_pod_groups, PodGroups: pod_groups; ];
 live![live_coarse_claim_status, CoarseClaimStatus: coarse_claim_status; ];

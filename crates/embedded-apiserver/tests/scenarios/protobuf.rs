@@ -202,13 +202,13 @@ async fn a_body_in_protobuf_is_what_it_is_in_json(client: Client) {
 }
 
 async fn a_stateful_set_is_written_in_protobuf_as_by_the_real_server(client: Client) {
-    let mut set = workload("w", &pod("p", Value::Null));
-    set["spec"]["serviceName"] = json!("s");
-    set["spec"]["volumeClaimTemplates"] = json!([{
+    let mut object = workload("w", &pod("p", Value::Null));
+    object["spec"]["serviceName"] = json!("s");
+    object["spec"]["volumeClaimTemplates"] = json!([{
         "metadata": { "name": "v" },
         "spec": { "accessModes": ["ReadWriteOnce"], "resources": { "requests": { "storage": "1Gi" } } },
     }]);
-    let created = create(&client, STATEFUL_SETS, set).await;
+    let created = create(&client, STATEFUL_SETS, object).await;
     // Protobuf omits the kind of a volume claim template, so the object cannot be restored from it.
     let sent = fetch(&client, &format!("{STATEFUL_SETS}/w"), PROTOBUF).await.body;
     let written = to_protobuf(&created).unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join_all};
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Request};
 use kube::Client;
@@ -101,19 +101,8 @@ const LIMIT: Duration = Duration::from_mins(1);
 /// Limit for what the real server does in the background.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Scenarios that older releases of Kubernetes fail, with the first minor version that passes.
-const SINCE: &[(&str, u32)] = &[
-    ("a_binding_without_its_role_is_named_in_the_refusal", 37),
-    ("an_allocation_does_not_change_until_it_is_gone", 37),
-    ("reservations_are_complete_and_not_too_many", 37),
-    ("the_release_is_told", 37),
-    (
-        "a_claim_for_extended_resources_is_of_a_container_that_asks_for_them",
-        36,
-    ),
-    ("pods_tell_only_of_claims_that_they_name", 36),
-    ("whoever_binds_claims_has_a_right_of_its_own", 36),
-];
+/// Scenarios in Rust that older releases of Kubernetes fail, with the first minor version that passes.
+const SINCE: &[(&str, u32)] = &[("reservations_are_complete_and_not_too_many", 37)];
 
 /// Collections that are emptied before each scenario on the real server.
 const SWEPT: &[&str] = &[
@@ -229,10 +218,11 @@ async fn sweep(client: &Client, setting: Setting) {
         Setting::PodGroups => &[POD_GROUPS],
         Setting::Plain | Setting::CoarseClaimStatus => &[],
     };
-    for collection in SWEPT.iter().chain(alpha) {
+    let swept = SWEPT.iter().chain(alpha).map(async |collection| {
         let is_empty = |answer: &Answer| answer.body["items"].as_array().is_some_and(Vec::is_empty);
         repeated(collection, || empty(client, collection), is_empty).await;
-    }
+    });
+    join_all(swept).await;
 }
 
 /// Deletes the objects of a collection, and takes the finalizers from them; the answer has those that were there.

@@ -1,6 +1,6 @@
 //! Every name is known where it is used, and is used.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::check::Check;
 use super::script::{Act, Rows, Step};
@@ -8,7 +8,11 @@ use super::value::Expr;
 
 /// The names so far.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Scope(BTreeMap<String, Name>);
+pub(super) struct Scope {
+    names: BTreeMap<String, Name>,
+    /// Shared names that were used: a scenario may have another value of the same name later.
+    shared: BTreeSet<String>,
+}
 
 #[derive(Clone, Debug)]
 struct Name {
@@ -35,7 +39,7 @@ impl Scope {
     /// The scope of a scenario of this file.
     pub(super) fn below(&self) -> Self {
         let mut below = self.clone();
-        for name in below.0.values_mut() {
+        for name in below.names.values_mut() {
             (name.is_used, name.is_shared) = (false, true);
         }
         below
@@ -43,14 +47,15 @@ impl Scope {
 
     /// Notes what a scenario used.
     pub(super) fn used_by(&mut self, scenario: &Self) {
-        for (text, name) in &mut self.0 {
-            let found = scenario.0.get(text);
-            name.is_used |= found.is_some_and(|found| found.is_shared && found.is_used);
+        for (text, name) in &mut self.names {
+            name.is_used |= scenario.shared.contains(text);
         }
     }
 
     pub(super) fn is_used_up(&self) -> Result<(), String> {
-        self.0.iter().try_for_each(|(text, name)| name.is_used_up(text))
+        self.names
+            .iter()
+            .try_for_each(|(text, name)| name.is_used_up(text))
     }
 
     fn define(&mut self, line: usize, name: &str) -> Result<(), String> {
@@ -59,7 +64,7 @@ impl Scope {
             is_used: false,
             is_shared: false,
         };
-        self.0
+        self.names
             .insert(name.to_owned(), new)
             .map_or(Ok(()), |before| before.is_used_up(name))
     }
@@ -67,10 +72,13 @@ impl Scope {
     fn uses(&mut self, line: usize, names: Vec<String>) -> Result<(), String> {
         for name in names {
             let found = self
-                .0
+                .names
                 .get_mut(&name)
                 .ok_or_else(|| format!("{line}: ${name} is unknown"))?;
             found.is_used = true;
+            if found.is_shared {
+                self.shared.insert(name);
+            }
         }
         Ok(())
     }
@@ -135,12 +143,13 @@ impl Scope {
                     .try_for_each(|name| self.define(line, name))?;
                 let mut inside = self.clone();
                 inside.enter(&procedure.steps)?;
+                self.shared.append(&mut inside.shared);
                 // What a procedure names need not be used by all who call it.
-                for (text, name) in inside.0 {
-                    let before = self.0.get(&text);
+                for (text, name) in inside.names {
+                    let before = self.names.get(&text);
                     let is_old = before.is_some_and(|before| before.line == name.line && !before.is_shared);
                     let is_shared = name.is_shared || !is_old;
-                    self.0.insert(text, Name { is_shared, ..name });
+                    self.names.insert(text, Name { is_shared, ..name });
                 }
                 Ok(())
             }

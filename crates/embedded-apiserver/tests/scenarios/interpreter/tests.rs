@@ -32,7 +32,7 @@ async fn what_is_not_as_expected_is_reported() {
         "201 as l\nMERGE leases/l {spec: {holderIdentity: i}}\n200 as m\ncheck $l not older than $m", 6 => "expected a version";
         "201\nGET leases\n200 items [l, m]", 5 => "expected items: [\n  \"l\",\n  \"m\"\n]";
         "201 owners []", 3 => "expected owners";
-        "201\n  Content-Type: text/plain", 3 => "expected Content-Type: text/plain";
+        "201\n  Content-Type: text/plain", 3 => "expected Content-Type: \"text/plain\"";
         "201\nGET leases/m\n404 Gone", 5 => "expected reason: \"Gone\"\nfound \"NotFound\"";
         "201\nGET leases/m\n404 \"no\"", 5 => "expected message: \"no\"";
         "201\nGET leases/m\n404 begins \"no\"", 5 => "expected message: \"<starts with no>\"";

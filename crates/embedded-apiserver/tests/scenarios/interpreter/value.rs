@@ -20,16 +20,18 @@ pub(super) fn yaml(text: &str) -> Result<Value, String> {
     serde_saphyr::from_str_with_options(text, options).map_err(|error| format!("{text}: {error}"))
 }
 
-/// What of a text is a name: `name.path` in `${name.path}`, or in the whole text `$name.path`.
+/// What of a text is a name: `name.path` in `${name.path}`.
 fn references(text: &str) -> Vec<&str> {
     let braced = text.match_indices("${").filter_map(|(at, _)| {
         let rest = &text[at + 2..];
         Some(&rest[..rest.find('}')?])
     });
-    match text.strip_prefix('$') {
-        Some(whole) if !whole.starts_with('{') => vec![whole],
-        _ => braced.collect(),
-    }
+    braced.collect()
+}
+
+/// `name.path` if that is what the whole of a text stands for: `$name.path`.
+fn reference(text: &str) -> Option<&str> {
+    text.strip_prefix('$').filter(|rest| !rest.starts_with('{'))
 }
 
 impl Expr {
@@ -43,7 +45,7 @@ impl Expr {
     /// The names that it uses.
     pub(super) fn names(&self) -> Vec<String> {
         fn note(text: &str, found: &mut Vec<String>) {
-            let names = references(text).into_iter();
+            let names = references(text).into_iter().chain(reference(text));
             found.extend(names.map(|path| path.split('.').next().unwrap_or_default().to_owned()));
         }
         fn walk(value: &Value, found: &mut Vec<String>) {
@@ -119,8 +121,13 @@ fn filled(value: &Value, names: &Names) -> Result<Value, String> {
         Ok(filled)
     };
     Ok(match value {
-        Value::String(text) if text.starts_with('$') && !text.starts_with("${") => named(&text[1..], names)?,
-        Value::String(text) => json!(repeated(in_text(text)?)),
+        Value::String(text) => {
+            let text = in_text(text)?;
+            match reference(&text) {
+                Some(path) => named(path, names)?,
+                None => json!(repeated(text)),
+            }
+        }
         Value::Array(items) => items
             .iter()
             .map(|item| filled(item, names))
@@ -149,20 +156,20 @@ pub(super) fn part(value: &Value, path: &str) -> Option<Value> {
     }
     let (first, rest) = path.split_once('.').unwrap_or((path, ""));
     match value {
-        Value::Array(items) if first == "*" => Some(
-            items
-                .iter()
-                .map(|item| part(item, rest).unwrap_or_default())
-                .collect(),
-        ),
-        Value::Array(items) => match first.split_once('=') {
-            Some((field, wanted)) => {
-                let item = items
-                    .iter()
-                    .find(|item| item.get(field).is_some_and(|found| found == wanted))?;
-                part(item, rest)
-            }
-            None => part(items.get(first.parse::<usize>().ok()?)?, rest),
+        Value::Array(items) if first == "*" => {
+            let parts = items.iter().map(|item| part(item, rest).unwrap_or_default());
+            Some(parts.collect())
+        }
+        Value::Array(items) => match path.split_once('=') {
+            Some((field, after)) if first.contains('=') => items.iter().find_map(|item| {
+                // The value may have dots.
+                let rest = after.strip_prefix(item.get(field)?.as_str()?)?;
+                match rest.strip_prefix('.') {
+                    Some(rest) => part(item, rest),
+                    None => Some(item.clone()).filter(|_| rest.is_empty()),
+                }
+            }),
+            _ => part(items.get(first.parse::<usize>().ok()?)?, rest),
         },
         other => part(other.get(first)?, rest),
     }
