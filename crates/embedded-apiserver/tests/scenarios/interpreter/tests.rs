@@ -117,3 +117,15 @@ PUT leases/m '{'
     let steps = steps.replace("x-label in (1, 2)", "x-label%20in%20(1,2)");
     assert_eq!(played(&steps).await, Ok(()));
 }
+
+#[test]
+fn every_transcript_is_played() {
+    let played = include_str!("../on_real.rs");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios/transcripts");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        let (name, kind) = name.split_once('.').unwrap();
+        let mut words = played.split(|c: char| !c.is_alphanumeric() && c != '_');
+        assert!(kind == "txt" && words.any(|word| word == name), "{name}.{kind}");
+    }
+}
