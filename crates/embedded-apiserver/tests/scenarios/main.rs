@@ -1,5 +1,5 @@
-//! Scenarios state what an API server does, through a `kube::Client`; further tests cover what only the embedded server
-//! can do.
+//! Scenarios state what an API server does, as transcripts of requests and answers (`transcripts/`) or, where that needs
+//! programming, through a `kube::Client`; further tests cover what only the embedded server can do.
 //!
 //! Expected codes, messages and bodies are those of kube-apiserver v1.37.2.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
@@ -19,7 +19,7 @@ mod lists;
 mod loopback;
 mod namespaces;
 mod objects;
-mod on_real;
+mod on_both;
 mod paging;
 mod protobuf;
 mod requests;
@@ -44,25 +44,21 @@ macro_rules! rows {
 }
 use rows;
 
-/// Scenarios, functions of a client or a `twin::Ground`, that hold on both servers: each is a test on the embedded one;
-/// `SCENARIOS` has them all for `on_real`. The collections in `twin::SWEPT` are empty at the start of each. `with`
-/// selects a `twin::Setting`.
+/// Scenarios, functions of a client, that hold on both servers: each is a test on the embedded one; `SCENARIOS` has them
+/// all for `on_both`. The collections in `twin::SWEPT` are empty at the start of each.
 macro_rules! scenarios {
-    (with $setting:ident: $($name:ident),* $(,)?) => {
+    ($($name:ident),* $(,)?) => {
         pub(crate) const SCENARIOS: &[crate::twin::InRust] =
-            &[$((stringify!($name), |ground| Box::pin($name(ground.into())))),*];
+            &[$((stringify!($name), |client| Box::pin($name(client)))),*];
 
         mod on_embedded {
             $(
                 #[tokio::test(start_paused = true)]
                 async fn $name() {
-                    super::$name(crate::twin::embedded_ground(crate::twin::Setting::$setting).into()).await;
+                    super::$name(crate::twin::embedded_ground(crate::twin::Setting::Plain).admin).await;
                 }
             )*
         }
-    };
-    ($($name:ident),* $(,)?) => {
-        crate::scenarios!(with Plain: $($name),*);
     };
 }
 use scenarios;

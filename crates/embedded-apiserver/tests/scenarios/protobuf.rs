@@ -36,21 +36,21 @@ const METADATA_LIST: &str = "application/vnd.kubernetes.protobuf;as=PartialObjec
 /// An answer with its body as received.
 #[derive(Debug)]
 pub(crate) struct Raw {
-    code: StatusCode,
-    media: String,
+    pub(crate) code: StatusCode,
+    pub(crate) media: String,
     pub(crate) body: Bytes,
 }
 
 impl Raw {
     /// Fails unless the answer has this code and media type.
     #[track_caller]
-    pub(crate) fn is(&self, code: u16, media: &str) {
+    fn is(&self, code: u16, media: &str) {
         assert_eq!((self.code.as_u16(), &*self.media), (code, media), "{self:?}");
     }
 
     /// Decodes the body, which must be protobuf.
     #[track_caller]
-    pub(crate) fn read(&self) -> Value {
+    fn read(&self) -> Value {
         from_protobuf(&self.body).unwrap()
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Scenario {
 pub(crate) type Run = Box<dyn Fn(Ground) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
 /// A scenario in Rust, which fails by panicking, and its name.
-pub(crate) type InRust = (&'static str, fn(Ground) -> BoxFuture<'static, ()>);
+pub(crate) type InRust = (&'static str, fn(Client) -> BoxFuture<'static, ()>);
 
 impl From<&InRust> for Scenario {
     fn from((name, run): &InRust) -> Self {
@@ -35,7 +35,7 @@ impl From<&InRust> for Scenario {
             name: (*name).to_owned(),
             since: since.map_or(0, |(_, minor)| *minor),
             run: Box::new(move |ground| {
-                let running = run(ground);
+                let running = run(ground.admin);
                 Box::pin(async move {
                     running.await;
                     Ok(())
@@ -87,12 +87,6 @@ pub(crate) struct Ground {
     pub(crate) anonymous: Client,
     /// Has an unknown token.
     pub(crate) stranger: Client,
-}
-
-impl From<Ground> for Client {
-    fn from(ground: Ground) -> Self {
-        ground.admin
-    }
 }
 
 /// Limit for a scenario on the real server.

@@ -11,13 +11,13 @@
 //! ```
 //!
 //! `##` begins a scenario, `#` a comment. Indented lines continue the line above them. Before the first scenario there
-//! may be `setting pod groups` or `setting coarse claim status`; a scenario may begin with `since 1.37`: older servers
+//! may be `setting pod groups` or `setting coarse claim status`. A scenario may begin with `since 1.37`: older servers
 //! fail it.
 //!
-//! **Requests** are `VERB path body`. Resources are in the namespace `default`; other paths begin with a slash. The query
-//! need not be escaped. `MERGE`, `STRATEGIC`, `JSONPATCH` and `APPLY` are PATCH with their content type; `SEND $verb
-//! path` takes the verb from a name. `as alice`, `as anonymous` or `as stranger` before the verb is another user. The
-//! body is flow YAML, sent as JSON; what is quoted is sent as it stands. Headers stand indented below, as in HTTP.
+//! **Requests** are `VERB path body`. Resources are in the namespace `default`; other paths begin with a slash. The
+//! query need not be escaped. `MERGE`, `STRATEGIC`, `JSONPATCH` and `APPLY` are PATCH with their content type; `SEND
+//! $verb path` takes the verb from a name. `as alice`, `as anonymous` or `as stranger` before the verb is another user.
+//! The body is flow YAML, sent as JSON; what is quoted is sent as it stands. Headers stand indented below, as in HTTP.
 //!
 //! **Answers**: the code (or `201 or 409`), then any of these. `until 404` repeats the request until it is so answered.
 //!
@@ -26,26 +26,27 @@
 //! | `{path.to.field: value}` | these fields; null: no such field |
 //! | `NotFound "message"` | this reason and message of a Status; `begins "…"`: the start of the message |
 //! | `exactly NotFound "message" {details}` | this Status and nothing else; reason and details may be missing |
-//! | `causes [[field, reason]]` | these causes, of 422; `causes in any order […]`: these once they are sorted |
+//! | `causes [[field, reason]]` | these causes, of 422; `causes in any order […]`: once they are sorted |
 //! | `= $x`, `!= $x` | the same body, another |
 //! | `newer than $x`, `not older than $x`, `same version as $x` | a resource version like that |
 //! | `items [a, b]` | items of these names |
 //! | `owners [[manager, operation, fields]]` | these entries in `managedFields` |
 //! | `as x` | a name from here on |
-//! | `the same in protobuf`, at the end | this, too, for who prefers protobuf, in the bytes that the embedded server writes |
+//! | `the same in protobuf`, at the end | the same body for who prefers protobuf, as the embedded server encodes it |
 //!
-//! In a path, `0` is an item of a list, `*` all items, and `type=Ready` the item with this field. What an expected value
-//! is like stands in angle brackets: `<any>`, `<null>`, `<not x>`, `<all x>` of a list, `<starts with x>`, `<ends with x>`, `<ends with 5 of abc>`, `<contains x>`,
-//! `<without x>`, `<36 characters>`, `<30 to 39 seconds after TIME>`. `<3 times x>` is `xxx`.
+//! In a path, `0` is an item of a list, `*` all items, and `type=Ready` the item with this field. What an expected
+//! value is like stands in angle brackets: `<any>`, `<null>`, `<not x>`, `<all x>` of a list, `<starts with x>`,
+//! `<ends with x>`, `<ends with 5 of abc>`, `<contains x>`, `<without x>`, `<36 characters>`, `<30 to 39 seconds after
+//! TIME>`. `<3 times x>` is `xxx`.
 //!
-//! **Names**: `let x = VALUE` and `as x` name values. A value that is `$x.path` is replaced, and `${x.path}` in any text.
-//! Fields after a value change it: `$pod {spec.nodeName: n}`; null removes.
+//! **Names**: `let x = VALUE` and `as x` name values. A value that is `$x.path` is replaced, and `${x.path}` in any
+//! text. Fields after a value change it: `$pod {spec.nodeName: n}`; null removes.
 //!
-//! **Watches**: `WATCH pods since $x as w` opens one. `w tells MODIFIED name {field: value}` is its next event, with all
-//! that an answer can have; `w is silent` for 300 ms; `w ends`.
+//! **Watches**: `WATCH pods since $x as w` opens one. `w tells MODIFIED name {field: value}` is its next event, with
+//! all that an answer can have; `w is silent` for 300 ms; `w ends`.
 //!
-//! **Blocks** reach to an `end`. `for each x in [1, 2]`, or `for each x, y` with rows `| 1 | 2 |` below it, repeats steps.
-//! `to make name, labels` before the first scenario says steps that `do make {name: n, labels: {}}` takes.
+//! **Blocks** reach to an `end`. `for each x in [1, 2]`, or `for each x, y` with rows `| 1 | 2 |` below it, repeats
+//! steps. `to make name, labels` before the first scenario says what steps `do make {name: n, labels: {}}` takes.
 //!
 //! `check $x` has what an answer can have; `catch up leases` waits until the watch cache has the last write.
 

@@ -239,7 +239,12 @@ impl Play<'_> {
             &format!("{preferred},{accept}"),
         )
         .await;
-        found.is(answer.code, PROTOBUF);
+        let kind = json!([answer.code, PROTOBUF]);
+        equals(
+            &kind,
+            &json!([found.code.as_u16(), found.media]),
+            "code and media type in protobuf",
+        )?;
         let read = from_protobuf(&found.body).ok_or("expected protobuf")?;
         let mut body = answer.body.clone();
         if body.get("items").is_some() {

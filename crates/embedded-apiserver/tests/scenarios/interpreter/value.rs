@@ -253,8 +253,7 @@ pub(super) fn equals(expected: &Value, found: &Value, path: &str) -> Result<(), 
     }
 }
 
-/// `any`, `null`, `not X`, `all X` of a list, `starts with X`, `ends with X`, `ends with N of LETTERS`, `contains X`, `without X`, `N characters`,
-/// `A to B seconds after TIME`.
+/// Whether a value is what angle brackets say; `mod.rs` lists what they can say.
 fn is_like(what: &str, found: &Value) -> Result<bool, String> {
     let text = plain(found);
     if let Some((word, rest)) = what.split_once(' ') {

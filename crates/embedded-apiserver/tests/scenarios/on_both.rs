@@ -38,10 +38,9 @@ live![
 ];
 live![
     live_reads_and_rules, Plain:
-    // `discovery` comes first: definitions of custom resources are not swept.
-    discovery, access, claim_permissions, claims, evictions, lists, paging, pod_claims, protobuf, protobuf_objects,
+    access, claim_permissions, claims, discovery, evictions, lists, paging, pod_claims, protobuf, protobuf_objects,
     schema, selectors, streaming, watches;
     claims, lists, paging, protobuf, storms, streaming,
 ];
-live![live_pod_groups, PodGroups: pod_groups; ];
-live![live_coarse_claim_status, CoarseClaimStatus: coarse_claim_status; ];
+live![live_pod_groups, PodGroups: pod_groups;];
+live![live_coarse_claim_status, CoarseClaimStatus: coarse_claim_status;];
