@@ -15,7 +15,6 @@ pub(super) enum Check {
     Begins(Expr),
     Shows(Expr),
     Equals(Expr),
-    Differs(Expr),
     Newer(Expr),
     NotOlder(Expr),
     SameVersion(Expr),
@@ -36,10 +35,9 @@ pub(super) enum Check {
 }
 
 /// The words before a value.
-const CLAUSES: [&[&str]; 12] = [
+const CLAUSES: [&[&str]; 11] = [
     &["begins"],
     &["="],
-    &["!="],
     &["newer", "than"],
     &["not", "older", "than"],
     &["same", "version", "as"],
@@ -64,8 +62,13 @@ pub(super) fn checks(mut tokens: &[Token]) -> Result<Vec<Check>, String> {
         let Some(clause) = CLAUSES.iter().find(is_first) else {
             found.push(match first {
                 Token::Value(Value::String(_)) => Check::Message(single(&mut tokens)?),
-                Token::Word(word) if !word.starts_with('$') => Check::Word(word_of(&mut tokens)?),
-                _ => Check::Shows(single(&mut tokens)?),
+                Token::Value(Value::Object(fields)) if !fields.is_empty() => {
+                    Check::Shows(single(&mut tokens)?)
+                }
+                Token::Word(word) if word.starts_with('$') => Check::Shows(single(&mut tokens)?),
+                Token::Word(_) if found.is_empty() => Check::Word(word_of(&mut tokens)?),
+                Token::Word(other) => return Err(format!("{other} is unknown")),
+                Token::Value(other) => return Err(format!("{other} says nothing")),
             });
             continue;
         };
@@ -73,7 +76,6 @@ pub(super) fn checks(mut tokens: &[Token]) -> Result<Vec<Check>, String> {
         found.push(match *clause.first().unwrap_or(&"") {
             "begins" => Check::Begins(single(&mut tokens)?),
             "=" => Check::Equals(changed(&mut tokens)?),
-            "!=" => Check::Differs(changed(&mut tokens)?),
             "newer" => Check::Newer(single(&mut tokens)?),
             "not" => Check::NotOlder(single(&mut tokens)?),
             "same" => Check::SameVersion(single(&mut tokens)?),
@@ -135,7 +137,6 @@ impl Check {
             | Self::Begins(expr)
             | Self::Shows(expr)
             | Self::Equals(expr)
-            | Self::Differs(expr)
             | Self::Newer(expr)
             | Self::NotOlder(expr)
             | Self::SameVersion(expr)
@@ -171,10 +172,6 @@ impl Check {
             }
             Self::Shows(fields) => shows(&fields.value(names)?, found),
             Self::Equals(value) => equals(&value.value(names)?, found, ""),
-            Self::Differs(value) => match equals(&value.value(names)?, found, "") {
-                Ok(()) => Err(format!("expected anything but {found:#}")),
-                Err(_) => Ok(()),
-            },
             Self::Newer(other) => compare(found, &other.value(names)?, "newer than", |found, other| {
                 found > other
             }),

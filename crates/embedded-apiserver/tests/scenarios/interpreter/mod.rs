@@ -27,7 +27,7 @@
 //! | `NotFound "message"` | this reason and message of a Status; `begins "…"`: the start of the message |
 //! | `exactly NotFound "message" {details}` | this Status and nothing else; reason and details may be missing |
 //! | `causes [[field, reason]]` | these causes, of 422; `causes in any order […]`: once they are sorted |
-//! | `= $x`, `!= $x` | the same body, another |
+//! | `= $x` | the same body |
 //! | `newer than $x`, `not older than $x`, `same version as $x` | a resource version like that |
 //! | `items [a, b]` | items of these names |
 //! | `owners [[manager, operation, fields]]` | these entries in `managedFields` |

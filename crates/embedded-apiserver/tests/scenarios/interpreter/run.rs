@@ -47,10 +47,12 @@ impl Play<'_> {
         Box::pin(async move {
             for step in steps {
                 let done = self.step(&step.act).await;
+                let here = format!("{}:{}: {}", self.file, step.line, step.text);
                 done.map_err(|why| match &step.act {
                     // The step that failed has said where.
-                    Act::ForEach { .. } | Act::Do(..) if why.starts_with(self.file) => why,
-                    _ => format!("{}:{}: {}\n{why}", self.file, step.line, step.text),
+                    Act::ForEach { .. } if why.starts_with(self.file) => why,
+                    Act::Do(..) if why.starts_with(self.file) => format!("{why}\nin {here}"),
+                    _ => format!("{here}\n{why}"),
                 })?;
             }
             Ok(())
