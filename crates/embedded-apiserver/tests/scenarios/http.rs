@@ -18,8 +18,6 @@ pub(crate) const MERGE: &str = "application/merge-patch+json";
 /// `Accept` of a client that prefers protobuf and accepts JSON.
 pub(crate) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf,application/json";
 pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
-pub(crate) const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
-pub(crate) const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 pub(crate) const CLAIMS: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
 pub(crate) const CLAIM_TEMPLATES: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates";
@@ -27,11 +25,9 @@ pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 pub(crate) const PDBS: &str = "/apis/policy/v1/namespaces/default/poddisruptionbudgets";
 pub(crate) const CORE_EVENTS: &str = "/api/v1/namespaces/default/events";
 pub(crate) const DAEMON_SETS: &str = "/apis/apps/v1/namespaces/default/daemonsets";
-pub(crate) const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 pub(crate) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 pub(crate) const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
 pub(crate) const ROLE_BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
-pub(crate) const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
 pub(crate) const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 pub(crate) const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
 pub(crate) const NAMESPACES: &str = "/api/v1/namespaces";
@@ -42,9 +38,6 @@ pub(crate) const REPLICATION_CONTROLLERS: &str = "/api/v1/namespaces/default/rep
 pub(crate) const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
 pub(crate) const SERVICE_ACCOUNTS: &str = "/api/v1/namespaces/default/serviceaccounts";
 pub(crate) const STATEFUL_SETS: &str = "/apis/apps/v1/namespaces/default/statefulsets";
-
-pub(crate) const NO_SUCH_RESOURCE: &str = "the server could not find the requested resource";
-pub(crate) const NO_SUCH_METHOD: &str = "the server does not allow this method on the requested resource";
 
 /// An answer; `body` is a string if it is not JSON.
 #[derive(Debug)]
@@ -82,14 +75,10 @@ impl Answer {
         assert_eq!(self.causes(), expected, "{self:?}");
     }
 
-    /// The refused fields and their reasons, without the second error about the uid from the real server.
-    #[track_caller]
+    /// As [`causes_of`] its body.
     pub(crate) fn causes(&self) -> Vec<(&str, &str)> {
         self.is(422, "Invalid");
-        let causes = self.body["details"]["causes"].as_array().unwrap().iter();
-        let mut causes: Vec<_> = causes.map(named_cause).collect();
-        causes.dedup_by(|next, last| next == last && next.0 == "metadata.uid");
-        causes
+        causes_of(&self.body)
     }
 
     /// Fails unless the answer is a `Status` with exactly this code, reason (empty for none), message and details (null
@@ -109,12 +98,18 @@ impl Answer {
     }
 }
 
+/// The fields that a Status refuses, and the reasons (without the prefix `FieldValue`), without the second error about
+/// the uid from the real server.
+pub(crate) fn causes_of(status: &Value) -> Vec<(&str, &str)> {
+    let causes = status["details"]["causes"].as_array().into_iter().flatten();
+    let mut causes: Vec<_> = causes.map(named_cause).collect();
+    causes.dedup_by(|next, last| next == last && next.0 == "metadata.uid");
+    causes
+}
+
 fn named_cause(cause: &Value) -> (&str, &str) {
-    let reason = cause["reason"].as_str().unwrap();
-    (
-        cause["field"].as_str().unwrap(),
-        reason.trim_start_matches("FieldValue"),
-    )
+    let text = |field: &str| cause[field].as_str().unwrap_or_default();
+    (text("field"), text("reason").trim_start_matches("FieldValue"))
 }
 
 /// Expectations for a part of an object or answer.
@@ -206,6 +201,21 @@ pub(crate) async fn delete(client: &Client, uri: impl AsRef<str>, options: Value
     send(client, request, body).await
 }
 
+/// Deletes an object at once, without grace period or waiting for dependents.
+pub(crate) async fn remove(client: &Client, uri: &str, name: &str) -> Answer {
+    let options = json!({ "gracePeriodSeconds": 0, "propagationPolicy": "Background" });
+    delete(client, format!("{uri}/{name}"), options).await
+}
+
+/// The object with metadata only.
+pub(crate) fn partial(object: &Value) -> Value {
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": object["metadata"],
+    })
+}
+
 /// Creates an object that must not exist, and returns it.
 pub(crate) async fn create(client: &Client, uri: &str, object: Value) -> Value {
     let answer = post(client, uri, object).await;
@@ -216,11 +226,6 @@ pub(crate) async fn create(client: &Client, uri: &str, object: Value) -> Value {
 /// An object with only a name.
 pub(crate) fn named(name: &str) -> Value {
     json!({ "metadata": { "name": name } })
-}
-
-/// An object with only a name and labels.
-pub(crate) fn labelled(name: &str, labels: &Value) -> Value {
-    json!({ "metadata": { "name": name, "labels": labels } })
 }
 
 /// Reads an object or list that must exist.
@@ -234,11 +239,6 @@ pub(crate) async fn lists(client: &Client, uri: impl AsRef<str>, expected: &[&st
     assert_eq!(names(&list), expected, "{}", uri.as_ref());
 }
 
-/// Updates an object; fails if the update is refused.
-pub(crate) async fn update(client: &Client, uri: impl AsRef<str>, object: Value) -> Value {
-    accepted(put(client, uri, object).await)
-}
-
 /// Sends a merge patch; fails if it is refused.
 pub(crate) async fn merge(client: &Client, uri: impl AsRef<str>, body: Value) -> Value {
     accepted(patch(client, uri, MERGE, body).await)
@@ -247,11 +247,6 @@ pub(crate) async fn merge(client: &Client, uri: impl AsRef<str>, body: Value) ->
 /// Sends a strategic merge patch; fails if it is refused.
 pub(crate) async fn strategic(client: &Client, uri: impl AsRef<str>, body: Value) -> Value {
     accepted(patch(client, uri, STRATEGIC, body).await)
-}
-
-/// Removes all finalizers.
-pub(crate) async fn release(client: &Client, uri: impl AsRef<str>) -> Value {
-    merge(client, uri, json!({ "metadata": { "finalizers": null } })).await
 }
 
 #[track_caller]
@@ -289,11 +284,6 @@ pub(crate) fn names(list: &Value) -> Vec<&str> {
         .collect()
 }
 
-/// The values of a field, one per item of a list.
-pub(crate) fn each<'a>(list: &'a Value, field: &str) -> Vec<&'a Value> {
-    list.as_array().unwrap().iter().map(|item| &item[field]).collect()
-}
-
 /// The item of a list whose field has this value; null if there is none.
 pub(crate) fn found<'a>(list: &'a Value, field: &str, value: &str) -> &'a Value {
     let items = list.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -321,17 +311,4 @@ pub(crate) fn owners(object: &Value) -> Value {
 pub(crate) fn without(mut object: Value, field: &str) -> Value {
     object["metadata"].as_object_mut().unwrap().remove(field);
     object
-}
-
-pub(crate) fn message(answer: &Answer) -> &str {
-    answer.body["message"].as_str().unwrap_or_default()
-}
-
-/// Escapes a query value for a URL.
-pub(crate) fn escaped(selector: &str) -> String {
-    let escape = |byte| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'.' | b'-' | b'_' => char::from(byte).to_string(),
-        other => format!("%{other:02X}"),
-    };
-    selector.bytes().map(escape).collect()
 }

@@ -1,5 +1,5 @@
-//! Scenarios state what an API server does, through a `kube::Client`; further tests cover what only the embedded server
-//! can do.
+//! Scenarios state what an API server does, as transcripts of requests and answers (`transcripts/`) or, where that needs
+//! programming, through a `kube::Client`; further tests cover what only the embedded server can do.
 //!
 //! Expected codes, messages and bodies are those of kube-apiserver v1.37.2.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
@@ -10,48 +10,26 @@
 
 mod access;
 mod actors;
-mod apply;
-mod apply_parts;
-mod bindings;
-mod claim_permissions;
 mod claims;
-mod collections;
-mod custom_resources;
-mod custom_subresources;
-mod deletes;
-mod discovery;
 mod drawn;
-mod errors;
-mod evictions;
 mod faults;
 mod http;
-mod kinds;
+mod interpreter;
 mod lists;
 mod loopback;
-mod metadata;
-mod metadata_only;
 mod namespaces;
 mod objects;
-mod on_real;
-mod optimistic;
+mod on_both;
 mod paging;
-mod patches;
-mod pod_claims;
-mod pod_groups;
 mod protobuf;
-mod protobuf_objects;
 mod requests;
-mod schema;
-mod selectors;
 mod storms;
 mod streaming;
-mod subresources;
 mod test_access;
 mod twin;
 mod watch;
 mod watch_faults;
 mod watches;
-mod writes;
 
 use embedded_apiserver::Server;
 
@@ -66,25 +44,21 @@ macro_rules! rows {
 }
 use rows;
 
-/// Scenarios, functions of a client or a `twin::Ground`, that hold on both servers: each is a test on the embedded one;
-/// `SCENARIOS` has them all for `on_real`. The collections in `twin::SWEPT` are empty at the start of each. `with`
-/// selects a `twin::Setting`.
+/// Scenarios, functions of a client, that hold on both servers: each is a test on the embedded one; `SCENARIOS` has them
+/// all for `on_both`. The collections in `twin::SWEPT` are empty at the start of each.
 macro_rules! scenarios {
-    (with $setting:ident: $($name:ident),* $(,)?) => {
-        pub(crate) const SCENARIOS: &[crate::twin::Scenario] =
-            &[$((stringify!($name), |ground| Box::pin($name(ground.into())))),*];
+    ($($name:ident),* $(,)?) => {
+        pub(crate) const SCENARIOS: &[crate::twin::InRust] =
+            &[$((stringify!($name), |client| Box::pin($name(client)))),*];
 
         mod on_embedded {
             $(
                 #[tokio::test(start_paused = true)]
                 async fn $name() {
-                    super::$name(crate::twin::embedded_ground(crate::twin::Setting::$setting).into()).await;
+                    super::$name(crate::twin::embedded_ground(crate::twin::Setting::Plain).admin).await;
                 }
             )*
         }
-    };
-    ($($name:ident),* $(,)?) => {
-        crate::scenarios!(with Plain: $($name),*);
     };
 }
 use scenarios;

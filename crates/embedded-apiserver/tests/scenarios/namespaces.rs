@@ -1,90 +1,9 @@
-//! Namespaces: the initial ones, and creates in those that are missing or terminated.
+//! Namespaces of seeded pods, and one that is being terminated.
 
-use kube::Client;
 use serde_json::{Value, json};
 
 use crate::http::*;
 use crate::server;
-
-crate::scenarios![
-    four_namespaces_exist_from_the_start,
-    a_new_namespace_is_active_and_labelled_with_its_name,
-    nothing_is_created_in_a_missing_namespace,
-];
-
-async fn four_namespaces_exist_from_the_start(client: Client) {
-    let label = json!({ ".": {}, "f:kubernetes.io/metadata.name": {} });
-    for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
-        let found = read(&client, format!("{NAMESPACES}/{name}")).await;
-        found.shows(json!({
-            "metadata.labels": { "kubernetes.io/metadata.name": name },
-            "spec": { "finalizers": ["kubernetes"] },
-            "status": { "phase": "Active" },
-            "metadata.managedFields": [{
-                "manager": "kube-apiserver",
-                "operation": "Update",
-                "apiVersion": "v1",
-                // Not fixed: the second may change after the creation.
-                "time": found["metadata"]["managedFields"][0]["time"],
-                "fieldsType": "FieldsV1",
-                "fieldsV1": { "f:metadata": { "f:labels": label } },
-            }],
-        }));
-    }
-}
-
-async fn a_new_namespace_is_active_and_labelled_with_its_name(client: Client) {
-    let object = json!({
-        "metadata": { "name": "ns-new", "labels": { "a": "b", "kubernetes.io/metadata.name": "other" } },
-        "spec": { "finalizers": ["x/y"] },
-        "status": { "phase": "Terminating" },
-    });
-    let created = create(&client, NAMESPACES, object).await;
-    created.shows(json!({
-        "metadata.labels": { "a": "b", "kubernetes.io/metadata.name": "ns-new" },
-        "spec.finalizers": ["x/y", "kubernetes"],
-        "status": { "phase": "Active" },
-        "metadata.managedFields.0.fieldsV1": {
-            "f:metadata": { "f:labels": { ".": {}, "f:a": {}, "f:kubernetes.io/metadata.name": {} } },
-            "f:spec": { "f:finalizers": {} },
-        },
-    }));
-    let generated = json!({ "metadata": { "generateName": "ns-" } });
-    let generated = create(&client, NAMESPACES, generated).await;
-    let name = generated["metadata"]["name"].as_str().unwrap();
-    let by_name = json!({ "metadata.labels": { "kubernetes.io/metadata.name": name } });
-    generated.shows(by_name.clone());
-    let body = json!({ "metadata": { "labels": null } });
-    let still = merge(&client, format!("{NAMESPACES}/{name}"), body).await;
-    still.shows(by_name);
-}
-
-async fn nothing_is_created_in_a_missing_namespace(client: Client) {
-    let collection = format!("{NAMESPACES}/ns-missing/configmaps");
-    let details = json!({ "name": "ns-missing", "kind": "namespaces" });
-    for object in [named("a"), json!({ "metadata": {} })] {
-        let refused = post(&client, &collection, object).await;
-        refused.refuses(404, "NotFound", "namespaces \"ns-missing\" not found", &details);
-    }
-    let elsewhere = json!({ "metadata": { "name": "a", "namespace": "z" } });
-    assert_eq!(post(&client, &collection, elsewhere).await.code, 400);
-    let uri = format!("{collection}/a");
-    for missing in [
-        get(&client, &uri).await,
-        put(&client, &uri, named("a")).await,
-        patch(&client, &uri, MERGE, named("a")).await,
-        delete(&client, &uri, Value::Null).await,
-    ] {
-        missing.is(404, "NotFound");
-        missing.says(404, "configmaps \"a\" not found");
-    }
-    for list in [
-        get(&client, &collection).await,
-        delete(&client, &collection, Value::Null).await,
-    ] {
-        list.shows(json!({ "code": 200, "items": [] }));
-    }
-}
 
 #[tokio::test(start_paused = true)]
 async fn seeded_pods_live_in_namespaces_that_exist() {

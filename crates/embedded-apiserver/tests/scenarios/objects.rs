@@ -31,11 +31,6 @@ pub(crate) fn workload(name: &str, pod: &Value) -> Value {
     })
 }
 
-pub(crate) fn job(name: &str) -> Value {
-    let once = pod("once", json!({ "restartPolicy": "Never" }));
-    json!({ "metadata": { "name": name }, "spec": { "template": { "spec": once["spec"] } } })
-}
-
 /// A claim for one device.
 pub(crate) fn claim(name: &str) -> Value {
     json!({

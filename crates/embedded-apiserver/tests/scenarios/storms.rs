@@ -9,13 +9,13 @@ use kube::Client;
 use serde_json::{Value, json};
 
 use crate::http::*;
-use crate::kinds::remove;
 
 crate::scenarios![
     a_storm_of_writes_is_told_whole_and_in_order,
     increments_of_twenty_clients_are_all_counted,
     of_many_who_create_one_object_one_does,
     pages_of_a_large_list_stay_whole_while_it_changes,
+    of_two_who_take_a_lease_one_gets_it,
 ];
 
 /// Number of objects in a storm; `AT_ONCE` limits concurrent requests.
@@ -155,4 +155,19 @@ async fn pages_of_a_large_list_stay_whole_while_it_changes(client: Client) {
     assert_eq!(seen, expected);
     let now = read(&client, LEASES).await;
     assert_eq!(names(&now).len(), LARGE - round);
+}
+
+async fn of_two_who_take_a_lease_one_gets_it(client: Client) {
+    let free = json!({ "metadata": { "name": "free" }, "spec": {} });
+    let free = create(&client, LEASES, free).await;
+    let uri = format!("{LEASES}/free");
+    let take = async |who: &str| {
+        let mut lease = free.clone();
+        lease["spec"] = json!({ "holderIdentity": who });
+        put(&client, &uri, lease).await
+    };
+    let mut takers: [Answer; 2] = futures::join!(take("one"), take("two")).into();
+    takers.sort_by_key(|taker| taker.code);
+    assert_eq!([takers[0].code, takers[1].code], [200, 409]);
+    assert_eq!(read(&client, &uri).await, takers[0].body);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, join_all};
 use http::header::AUTHORIZATION;
 use http::{HeaderValue, Request};
 use kube::Client;
@@ -14,8 +14,42 @@ use tower::ServiceExt;
 
 use crate::http::*;
 
-/// A scenario and its name.
-pub(crate) type Scenario = (&'static str, fn(Ground) -> BoxFuture<'static, ()>);
+/// A scenario of a transcript or in Rust.
+pub(crate) struct Scenario {
+    pub(crate) name: String,
+    /// The first minor version of Kubernetes that passes.
+    pub(crate) since: u32,
+    pub(crate) run: Run,
+}
+
+pub(crate) type Run = Box<dyn Fn(Ground) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+
+/// A scenario in Rust, which fails by panicking, and its name.
+pub(crate) type InRust = (&'static str, fn(Client) -> BoxFuture<'static, ()>);
+
+impl From<&InRust> for Scenario {
+    fn from((name, run): &InRust) -> Self {
+        let run = *run;
+        let since = SINCE.iter().find(|(since, _)| since == name);
+        Self {
+            name: (*name).to_owned(),
+            since: since.map_or(0, |(_, minor)| *minor),
+            run: Box::new(move |ground| {
+                let running = run(ground.admin);
+                Box::pin(async move {
+                    running.await;
+                    Ok(())
+                })
+            }),
+        }
+    }
+}
+
+/// Whether the environment variable `SCENARIO` selects scenarios of this name: those that contain it.
+pub(crate) fn is_wanted(name: &str) -> bool {
+    let spaced = |text: &str| text.replace('_', " ");
+    spaced(name).contains(&spaced(&std::env::var("SCENARIO").unwrap_or_default()))
+}
 
 /// Settings of a server that differ from the defaults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,34 +89,14 @@ pub(crate) struct Ground {
     pub(crate) stranger: Client,
 }
 
-impl From<Ground> for Client {
-    fn from(ground: Ground) -> Self {
-        ground.admin
-    }
-}
-
 /// Limit for a scenario on the real server.
 const LIMIT: Duration = Duration::from_mins(1);
 
 /// Limit for what the real server does in the background.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Scenarios that older releases of Kubernetes fail, with the first minor version that passes.
-const SINCE: &[(&str, u32)] = &[
-    ("a_binding_without_its_role_is_named_in_the_refusal", 37),
-    ("a_patch_that_is_no_object_is_refused", 37),
-    ("an_allocation_does_not_change_until_it_is_gone", 37),
-    ("an_update_is_held_to_the_same_rules", 37),
-    ("owners_must_be_whole", 37),
-    ("reservations_are_complete_and_not_too_many", 37),
-    ("the_release_is_told", 37),
-    (
-        "a_claim_for_extended_resources_is_of_a_container_that_asks_for_them",
-        36,
-    ),
-    ("pods_tell_only_of_claims_that_they_name", 36),
-    ("whoever_binds_claims_has_a_right_of_its_own", 36),
-];
+/// Scenarios in Rust that older releases of Kubernetes fail, with the first minor version that passes.
+const SINCE: &[(&str, u32)] = &[("reservations_are_complete_and_not_too_many", 37)];
 
 /// Collections that are emptied before each scenario on the real server.
 const SWEPT: &[&str] = &[
@@ -152,10 +166,8 @@ async fn real_ground(control_plane: &ControlPlane, alice: &TokenUser) -> Ground 
     }
 }
 
-/// Runs scenarios on one control plane, one after the other. Those in [`SINCE`] must fail on an older server. The
-/// environment variable `SCENARIO` selects those whose names contain it.
+/// Runs scenarios on one control plane, one after the other. Those of newer releases must fail on an older server.
 pub(crate) async fn run_on_real(setting: Setting, scenarios: &[Scenario]) {
-    let wanted = std::env::var("SCENARIO").unwrap_or_default();
     let alice = TokenUser {
         groups: vec!["dev".to_owned()],
         ..TokenUser::new("alice")
@@ -166,28 +178,31 @@ pub(crate) async fn run_on_real(setting: Setting, scenarios: &[Scenario]) {
     };
     let control_plane = ControlPlane::start(options).await.unwrap();
     let ground = real_ground(&control_plane, &alice).await;
-    let mut failed = Vec::new();
-    for (name, scenario) in scenarios.iter().filter(|(name, _)| name.contains(&wanted)) {
+    let minor = Assets::find().and_then(|assets| assets.minor()).unwrap();
+    let mut wrong = Vec::new();
+    for scenario in scenarios.iter().filter(|scenario| is_wanted(&scenario.name)) {
         sweep(&ground.admin, setting).await;
         #[allow(
             clippy::disallowed_methods,
             reason = "awaited at once; a panic ends the scenario alone"
         )]
-        let running = tokio::spawn(scenario(ground.clone()));
-        if !matches!(timeout(LIMIT, running).await, Ok(Ok(()))) {
-            failed.push(*name);
+        let running = tokio::spawn((scenario.run)(ground.clone()));
+        let why = match timeout(LIMIT, running).await {
+            Ok(Ok(Ok(()))) => None,
+            Ok(Ok(Err(why))) => Some(why),
+            Ok(Err(panic)) => Some(panic.to_string()),
+            Err(_) => Some("it takes too long".to_owned()),
+        };
+        if minor < scenario.since && why.is_none() {
+            wrong.push(format!("{}: passes before 1.{}", scenario.name, scenario.since));
+        } else if minor >= scenario.since {
+            wrong.extend(why.map(|why| format!("{}: {why}", scenario.name)));
         }
     }
-    let minor = Assets::find().and_then(|assets| assets.minor()).unwrap();
-    let differs = |name: &&str| SINCE.iter().any(|(since, first)| since == name && minor < *first);
-    let run = scenarios.iter().map(|(name, _)| *name);
-    let expected: Vec<&str> = run
-        .filter(|name| name.contains(&wanted))
-        .filter(differs)
-        .collect();
-    assert_eq!(
-        failed, expected,
-        "what fails on the server of 1.{minor}, and what SINCE expects"
+    assert!(
+        wrong.is_empty(),
+        "on the server of 1.{minor}:\n{}",
+        wrong.join("\n\n")
     );
 }
 
@@ -197,10 +212,11 @@ async fn sweep(client: &Client, setting: Setting) {
         Setting::PodGroups => &[POD_GROUPS],
         Setting::Plain | Setting::CoarseClaimStatus => &[],
     };
-    for collection in SWEPT.iter().chain(alpha) {
+    let swept = SWEPT.iter().chain(alpha).map(async |collection| {
         let is_empty = |answer: &Answer| answer.body["items"].as_array().is_some_and(Vec::is_empty);
         repeated(collection, || empty(client, collection), is_empty).await;
-    }
+    });
+    join_all(swept).await;
 }
 
 /// Deletes the objects of a collection, and takes the finalizers from them; the answer has those that were there.

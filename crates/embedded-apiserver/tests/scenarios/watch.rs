@@ -33,16 +33,23 @@ impl Watch {
     }
 
     pub(crate) async fn open_as(client: &Client, uri: impl AsRef<str>, accept: &str) -> Self {
-        let request = Request::get(uri.as_ref())
+        Self::begin(client, uri.as_ref(), accept).await.unwrap()
+    }
+
+    /// Opens a watch; the error has the code of a refusal.
+    pub(crate) async fn begin(client: &Client, uri: &str, accept: &str) -> Result<Self, String> {
+        let request = Request::get(uri)
             .header(header::ACCEPT, accept)
             .body(Body::empty())
             .unwrap();
         let response = client.send(request).await.unwrap();
-        assert_eq!(response.status(), 200);
-        Self {
+        if response.status() != 200 {
+            return Err(format!("expected a watch, found {}", response.status()));
+        }
+        Ok(Self {
             body: response.into_body(),
             read: Vec::new(),
-        }
+        })
     }
 
     /// A watch of `uri` that starts after the version of `object`.
