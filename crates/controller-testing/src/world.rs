@@ -117,6 +117,11 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
         self.server.client_as(&self.agent())
     }
 
+    /// How the controller starts by default.
+    pub fn process(&self) -> Start<C> {
+        (self.process)()
+    }
+
     fn name(&self) -> &'static str {
         (self.process)().name
     }
