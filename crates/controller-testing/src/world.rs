@@ -42,25 +42,6 @@ macro_rules! world {
     };
 }
 
-/// Tests that a dry run shows these actions, ordered by name, before it plans one; for a file that has `World` and
-/// `process`.
-#[macro_export]
-macro_rules! shows_planned {
-    ($actions:expr) => {
-        #[tokio::test(start_paused = true)]
-        async fn a_dry_run_shows_each_action_before_it_plans_one() {
-            let world = World::new();
-            let dry = process().configured(|config| config.common.dry_run = true);
-            let controller = world.start_with(dry);
-            world.pass(10).await;
-            assert_eq!(
-                controller.planned(),
-                $actions.map(|action: &str| (action.to_owned(), 0))
-            );
-        }
-    };
-}
-
 /// An API server, and how to start the controller next to it.
 ///
 /// A name means an existing object of the resource that the tests are about, in the namespace `default` or in none,

@@ -21,7 +21,7 @@ use embedded_apiserver::{RecordedRequest, Server};
 use jiff::{SignedDuration, Timestamp};
 use local_control_plane::Stop;
 
-pub use self::of_the_loop::{LoopScene, LoopStory, other_tenants_wait_not};
+pub use self::of_the_loop::{LoopScene, LoopStory, writes_of_one_tenant_that_fail_keep_no_other_waiting};
 pub use self::process::StoryProcess;
 use crate::account::{NAMESPACE, user};
 use crate::audit::Asked;

@@ -15,7 +15,8 @@
 //! | `explain` | what `explain` prints |
 //! | `permissions` | which permissions are needed |
 //! | `preflight` | what `preflight` finds out |
-//! | `terms` | restarts, changes of leader, dry run |
+//! | `terms` | restarts, changes of leader |
+//! | `of_the_loop` | what holds for every controller: 429, lost answers, standbys, dry run and so on |
 //! | `numbers` | the metrics |
 //! | `observer` | the metrics about drains, and the process that only observes |
 //! | `histories` | what holds for all of it under faults drawn from seeds |
@@ -32,6 +33,7 @@ mod histories;
 mod notes;
 mod numbers;
 mod observer;
+mod of_the_loop;
 mod permissions;
 mod pods;
 mod preflight;

@@ -57,14 +57,3 @@ async fn a_delete_that_waits_for_a_slow_api_server_does_not_hold_up_the_others()
     assert_eq!(world.alive_after(10).await, 1);
     assert_eq!(world.alive_after(20).await, 0);
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_tenth_of_a_request_a_second_is_slow_and_never_stuck() {
-    let world = World::with_pods(15, For::No);
-    let controller = world.start_with(process().limits(0.1, 1));
-    world.taint("n");
-    // A read of the node, a condition and a delete of each.
-    assert_eq!(world.alive_after(600).await, 0);
-    assert_eq!(world.deletes().len(), 15);
-    assert_eq!(controller.metric("controller_sync_failures_total"), 0);
-}

@@ -12,7 +12,8 @@
 //! | `clocks` | a clock that is wrong |
 //! | `replaced` | pods of the same name |
 //! | `order` | who goes first |
-//! | `terms` | restarts, changes of leader, dry run |
+//! | `terms` | restarts, changes of leader |
+//! | `of_the_loop` | what holds for every controller: 429, lost answers, standbys, dry run and so on |
 //! | `limits` | who goes while permits are scarce |
 //! | `histories` | what is drawn from a seed: steps of the cluster, faults, two replicas |
 //! | `numbers` | the metrics |
@@ -25,12 +26,12 @@ mod evictions;
 mod histories;
 mod limits;
 mod numbers;
+mod of_the_loop;
 mod order;
 mod outage;
 mod refused;
 mod replaced;
 mod requests;
 mod saved;
-mod tenants;
 mod terms;
 mod world;

@@ -6,7 +6,7 @@ mod expiry;
 mod faults;
 mod histories;
 mod numbers;
+mod of_the_loop;
 mod policies;
-mod tenants;
 mod terms;
 mod world;
