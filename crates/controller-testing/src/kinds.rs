@@ -33,6 +33,10 @@ impl Objects {
         Self { client }
     }
 
+    pub fn client(&self) -> kube::Client {
+        self.client.clone()
+    }
+
     /// The objects of a kind, in the namespace `default` if the kind is namespaced.
     pub fn api(&self, kind: &str) -> Api<DynamicObject> {
         self.api_in("default", kind)

@@ -5,29 +5,9 @@ use embedded_apiserver::{Fault, RecordedRequest, RequestVerb};
 
 use crate::world::{For, World, process};
 
-/// When the watch of the nodes tells the controller what has changed, after the API server did it.
-const WATCH_LAG: std::time::Duration = std::time::Duration::from_millis(50);
-
 /// With the limits of the command line, and 600 pods that are to go at once: the permits decide who goes when.
 fn start(world: &World, clock: &Clock) -> controller_testing::Running {
     process().limits(50.0, 100).start(world.client(), clock)
-}
-
-#[tokio::test(start_paused = true)]
-async fn no_delete_is_sent_once_the_cache_shows_that_the_taint_is_gone() {
-    let world = World::with_pods(600, For::No);
-    let _controller = start(&world, &world.clock);
-    world.pass(10).await;
-    world.taint("n");
-    world.pass(4).await;
-    assert!(world.alive() < 600, "evictions have begun");
-    world.untaint("n");
-    world.clock.sleep(WATCH_LAG).await;
-    let (sent, alive) = (world.deletes().len(), world.alive());
-    assert!((450..580).contains(&alive), "{alive} left");
-    world.pass(600).await;
-    assert_eq!(world.deletes().len(), sent, "deletes were sent later");
-    assert_eq!(world.alive(), alive);
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 //!
 //! | file | shows |
 //! |---|---|
+//! | `stories` | what is also told next to a real API server: who goes, who is spared, an outage, a new leader |
 //! | `evictions` | who goes, and when |
 //! | `requests` | which requests are made, and no others |
 //! | `saved` | a taint that goes in time saves the pod |
@@ -33,5 +34,9 @@ mod refused;
 mod replaced;
 mod requests;
 mod saved;
+mod stories;
 mod terms;
 mod world;
+
+pub(crate) use controller_testing::told_on_embedded as told;
+pub(crate) use taint_eviction_controller::TaintEvictionController as Told;

@@ -3,7 +3,7 @@
 use embedded_apiserver::{Fault, RequestVerb};
 use rstest::rstest;
 
-use crate::world::{DELETIONS, For, PENDING, World, process};
+use crate::world::{For, World, process};
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_keeps_the_deadline() {
@@ -52,26 +52,6 @@ async fn who_follows_a_killed_leader_is_on_time_under_its_name_and_else_after_le
     let _next = world.start_with(process().elected_as(name));
     assert!(world.lives_after(due - 16, "p").await);
     assert!(!world.lives_after(2, "p").await);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_standby_evicts_nobody_and_knows_when_it_saw_the_taint_first() {
-    let world = World::with_pod(For::Seconds(100));
-    let first = world.start_with(process().elected_as("first"));
-    world.pass(10).await;
-    let second = world.start_with(process().elected_as("second"));
-    world.pass(10).await;
-    // Without a time: only those who were there know.
-    world.taint("n");
-    world.pass(50).await;
-    assert_eq!(first.metric(PENDING), 1);
-    assert_eq!(second.metric(PENDING), 0);
-    first.stop().await;
-    world.pass(48).await;
-    assert_eq!(second.metric(PENDING), 1);
-    assert!(world.lives("p"));
-    assert!(!world.lives_after(4, "p").await);
-    assert_eq!(second.metric(DELETIONS), 1);
 }
 
 #[tokio::test(start_paused = true)]
