@@ -214,7 +214,8 @@ impl<S: LoopScene<App: 'static>> LoopStory<S> {
 
     pub async fn a_dry_run_shows_each_action_before_it_plans_one_and_writes_nothing_at_all(self) {
         let dry = || {
-            let dry = self.process();
+            // A leader that is to be: it takes no Lease.
+            let dry = self.elected("dry");
             let dry = dry.configured(|config| config.common_mut().dry_run = true);
             self.world.start_with(dry)
         };

@@ -8,5 +8,9 @@ mod histories;
 mod numbers;
 mod of_the_loop;
 mod policies;
+mod stories;
 mod terms;
 mod world;
+
+pub(crate) use controller_testing::told_on_embedded as told;
+pub(crate) use ttl_after_finished_controller::TtlAfterFinishedController as Told;
