@@ -2,6 +2,7 @@
 //!
 //! | file | shows |
 //! |---|---|
+//! | `stories` | what is also told next to a real API server: kinds, overlaps, what is two minutes old |
 //! | `blockers` | what `blockers` and `explain --pod` print |
 //! | `budgets` | budgets that come, change and go |
 //! | `pods` | pods that come, change and go |
@@ -41,6 +42,10 @@ mod races;
 mod requests;
 mod scales;
 mod stale;
+mod stories;
 mod tenants;
 mod terms;
 mod world;
+
+pub(crate) use controller_testing::told_on_embedded as told;
+pub(crate) use disruption_controller::DisruptionController as Told;
