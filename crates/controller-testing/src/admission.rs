@@ -8,7 +8,7 @@ use kube::api::{ApiResource, DeleteParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;
-use crate::real::resource;
+use crate::kinds::resource;
 use crate::replica::soon;
 
 impl Cluster {

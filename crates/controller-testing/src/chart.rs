@@ -8,9 +8,9 @@ use embedded_apiserver::{Server, User};
 use local_control_plane::{ControlPlane, Leased, Options};
 use serde_json::{Value, json};
 
+use crate::kinds::create;
 use crate::permissions::{GrantedPermission, until_in_force};
 use crate::policies::{self, until_limited};
-use crate::real::create;
 
 pub use crate::account::{NAMESPACE, account, user};
 
@@ -63,7 +63,7 @@ impl Chart {
         let create = async |control_plane: &ControlPlane| {
             let objects = self.objects();
             for object in objects.into_iter().filter(gives_permissions) {
-                create(control_plane, object).await;
+                create(&control_plane.client(), object).await;
             }
             policies::create(control_plane, self.limits()).await;
         };
@@ -106,7 +106,7 @@ impl Chart {
         let mut objects = self.rendered();
         objects.retain(is_for_test);
         for object in objects.into_iter().filter(gives_permissions) {
-            create(control_plane, object).await;
+            create(&control_plane.client(), object).await;
         }
     }
 

@@ -1,29 +1,23 @@
 //! A real control plane, and the binary of a controller as a process next to it.
 
-use std::collections::BTreeMap;
-use std::fmt::Debug;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use controller_runtime::clock::Clock;
-use futures::{StreamExt, stream};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::Api;
-use kube::api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
-use local_control_plane::{AuditLevel, Leased, Options, Process, client, eventually};
-use serde_json::{Value, json};
+use local_control_plane::{AuditLevel, Leased, Options, Process, client};
+use serde_json::Value;
 
 use crate::account::NAMESPACE;
 use crate::audit::{self, Asked};
 use crate::chart::Chart;
-use crate::objects::event_line;
+use crate::kinds::Objects;
+pub use crate::kinds::until;
 use crate::permissions;
-use crate::real::{api, create, resource};
 use crate::replica::{Replica, SOON};
-
-/// Number of objects created at a time.
-const MADE_AT_ONCE: usize = 16;
 
 /// The `Cluster` of a controller's live tests, which derefs to [`Cluster`] and adds methods; and the controller's
 /// `NAME` and `CHART`.
@@ -34,7 +28,7 @@ macro_rules! cluster {
         pub(crate) const BUILT: &str = env!(concat!("CARGO_BIN_EXE_", $controller));
         pub(crate) const CHART: $crate::chart::Chart = $crate::chart::Chart::of(NAME);
 
-        pub(crate) struct Cluster($crate::cluster::Cluster);
+        pub(crate) struct Cluster(pub(crate) $crate::cluster::Cluster);
 
         impl std::ops::Deref for Cluster {
             type Target = $crate::cluster::Cluster;
@@ -61,6 +55,7 @@ macro_rules! cluster {
 /// A control plane with an account that has the permissions of the chart. The next test of the process may have it
 /// next: processes and tasks that use it end before.
 pub struct Cluster {
+    objects: Objects,
     pub control_plane: Leased,
     pub kubeconfig: PathBuf,
     pub(crate) chart: Chart,
@@ -77,6 +72,7 @@ impl Cluster {
     pub async fn with(options: Options, chart: Chart, built: &str) -> Self {
         let (control_plane, kubeconfig) = chart.lease(options).await;
         Self {
+            objects: Objects::of(control_plane.client()),
             control_plane,
             kubeconfig,
             chart,
@@ -188,122 +184,13 @@ impl Cluster {
     pub async fn kubectl(&self, kubectl: &Path, args: &[&str]) -> String {
         ended_well(&mut self.spawn_kubectl(kubectl, args)).await
     }
+}
 
-    /// The objects of a kind, in the namespace `default` if the kind is namespaced.
-    pub fn api(&self, kind: &str) -> Api<DynamicObject> {
-        self.api_in("default", kind)
-    }
+impl Deref for Cluster {
+    type Target = Objects;
 
-    /// The objects of a kind, in this namespace if the kind is namespaced.
-    pub fn api_in(&self, namespace: &str, kind: &str) -> Api<DynamicObject> {
-        api(&self.control_plane, namespace, kind)
-    }
-
-    /// Creates an object, which must have a `kind`.
-    pub async fn create(&self, object: Value) -> Value {
-        create(&self.control_plane, object).await
-    }
-
-    pub async fn namespace(&self, name: &str) {
-        let namespace = json!({"kind": "Namespace", "metadata": {"name": name}});
-        self.create(namespace).await;
-    }
-
-    pub async fn create_all(&self, objects: impl IntoIterator<Item = Value>) {
-        let making = stream::iter(objects).map(|object| self.create(object));
-        making.buffer_unordered(MADE_AT_ONCE).for_each(async |_| {}).await;
-    }
-
-    /// An object, if it exists.
-    pub async fn find(&self, kind: &str, name: &str) -> Option<Value> {
-        let found = self.api(kind).get_opt(name).await.unwrap()?;
-        Some(serde_json::to_value(found).unwrap())
-    }
-
-    /// An object, which must exist.
-    pub async fn get(&self, kind: &str, name: &str) -> Value {
-        let found = self.find(kind, name).await;
-        found.unwrap_or_else(|| panic!("{kind} {name} is not there"))
-    }
-
-    /// All objects of a kind.
-    pub async fn all(&self, kind: &str) -> Vec<Value> {
-        let all = self.api(kind).list(&ListParams::default()).await.unwrap();
-        let values = all.into_iter().map(serde_json::to_value);
-        values.map(Result::unwrap).collect()
-    }
-
-    /// Waits until `is` holds for an object, and returns the object.
-    pub async fn until_is(&self, kind: &str, name: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
-        let what = format!("{kind} {name} is such that {what}");
-        let found = async || self.find(kind, name).await;
-        let found = until(SOON, &what, found, |found| found.as_ref().is_some_and(&is)).await;
-        found.unwrap()
-    }
-
-    /// Waits until an object is gone.
-    pub async fn until_gone(&self, kind: &str, name: &str) {
-        let what = format!("{kind} {name} is gone");
-        until(SOON, &what, async || self.find(kind, name).await, Option::is_none).await;
-    }
-
-    /// The number of objects of a kind, in all namespaces, that are deleted but still wait for something.
-    pub async fn deleting(&self, kind: &str) -> usize {
-        let all: Api<DynamicObject> = Api::all_with(self.control_plane.client(), &resource(kind));
-        let all = all.list_metadata(&ListParams::default()).await.unwrap();
-        let deleting = all
-            .iter()
-            .filter(|object| object.metadata.deletion_timestamp.is_some());
-        deleting.count()
-    }
-
-    /// Object, type, reason and note of each event.
-    pub async fn events(&self) -> Vec<String> {
-        self.all("Event").await.iter().map(event_line).collect()
-    }
-
-    /// Waits until the line of an event starts with `line`.
-    pub async fn until_event(&self, line: &str) {
-        let what = format!("an event is {line:?}");
-        let is = |events: &Vec<String>| events.iter().any(|event| event.starts_with(line));
-        until(SOON, &what, async || self.events().await, is).await;
-    }
-
-    /// The resourceVersion of each object of a kind: equal maps mean that nothing was written in between.
-    pub async fn versions(&self, kind: &str) -> BTreeMap<String, String> {
-        let all = self
-            .api(kind)
-            .list_metadata(&ListParams::default())
-            .await
-            .unwrap();
-        let metadata = all.into_iter().map(|object| object.metadata);
-        metadata
-            .map(|metadata| (metadata.name.unwrap(), metadata.resource_version.unwrap()))
-            .collect()
-    }
-
-    /// Merges `patch` into an object.
-    pub async fn merge(&self, kind: &str, name: &str, patch: Value) {
-        let (api, params) = (self.api(kind), PatchParams::default());
-        api.patch(name, &params, &Patch::Merge(patch)).await.unwrap();
-    }
-
-    /// Merges `status` into the status of an object.
-    pub async fn merge_status(&self, kind: &str, name: &str, status: Value) {
-        let (api, params) = (self.api(kind), PatchParams::default());
-        let patch = Patch::Merge(json!({"status": status}));
-        api.patch_status(name, &params, &patch).await.unwrap();
-    }
-
-    pub async fn delete(&self, kind: &str, name: &str) {
-        let params = DeleteParams::default();
-        self.api(kind).delete(name, &params).await.unwrap();
-    }
-
-    /// Deletes an object as `kubectl delete --force` does.
-    pub async fn force_delete(&self, kind: &str, name: &str) {
-        let params = DeleteParams::default().grace_period(0);
-        self.api(kind).delete(name, &params).await.unwrap();
+    fn deref(&self) -> &Objects {
+        &self.objects
     }
 }
 
@@ -344,24 +231,6 @@ pub fn kubectl() -> Option<PathBuf> {
         println!("left out: there is no kubectl on the PATH");
     }
     found
-}
-
-/// Waits until `is` holds for what `cx` sees, and returns that. Fails with what `cx` saw last.
-pub async fn until<T: Debug>(
-    within: Duration,
-    what: &str,
-    cx: impl AsyncFn() -> T,
-    is: impl Fn(&T) -> bool,
-) -> T {
-    let mut seen = None;
-    let there = async || {
-        let found = seen.insert(cx().await);
-        is(found).then_some(())
-    };
-    if let Err(error) = eventually(within, what, there).await {
-        panic!("{error}; last seen: {seen:#?}");
-    }
-    seen.unwrap()
 }
 
 /// The time of the machine.

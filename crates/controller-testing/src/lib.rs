@@ -7,6 +7,7 @@
 //! A module uses those below it; no two use each other:
 //!
 //! ```text
+//! stories                        stories next to the embedded and a real API server
 //! seeded_bugs · history · world  histories and their bugs; tests next to the embedded API server
 //! sim · scripted · surface       the loop alone; an informer alone; the binary alone
 //! process                        a controller inside the test
@@ -16,7 +17,7 @@
 //! fault_history                  steps and faults of a world, drawn from a seed
 //! chart                          the permissions that a chart grants
 //! permissions · policies         allowed and used; refused nevertheless
-//! audit · replica · real         requests of all; a binary; objects of a real API server
+//! audit · replica · kinds        requests of all; a binary; objects of an API server
 //! account · scrape · objects     names, numbers, fields
 //! ```
 #![allow(
@@ -36,6 +37,7 @@ pub mod cluster;
 pub mod encodings;
 pub mod fault_history;
 pub mod history;
+mod kinds;
 pub mod objects;
 pub mod past;
 pub mod permissions;
@@ -43,7 +45,6 @@ pub mod policies;
 pub mod preflight;
 mod process;
 pub mod proxy;
-mod real;
 mod replica;
 mod rivals;
 mod scrape;
@@ -51,6 +52,7 @@ pub mod scripted;
 pub mod seeded_bugs;
 pub mod silence;
 pub mod sim;
+pub mod stories;
 pub mod surface;
 mod surroundings;
 pub mod upgrades;

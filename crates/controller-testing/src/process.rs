@@ -1,5 +1,6 @@
 //! A controller inside the test: what `main` assembles, on a client and a clock of the test.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use controller_core::config::{ControllerConfig, Encoding};
 use controller_core::time::saturating_add;
 use controller_runtime::api::limits::{Limits, Permits, limited};
 use controller_runtime::api::metrics::RequestMetrics;
-use controller_runtime::args::Layers;
+use controller_runtime::args::{self, Layers};
 use controller_runtime::clock::Clock;
 use controller_runtime::driver::Env;
 use controller_runtime::events::Reporter;
@@ -138,6 +139,24 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
         self
     }
 
+    /// Takes the configuration from these flags of the binary, which runs as `identity` if the flags name none.
+    pub(crate) fn flags<A: App<Config = C>>(mut self, flags: &[&str], identity: &str) -> Self {
+        let flags = std::iter::once(&self.name).chain(flags).map(OsString::from);
+        let parsed = args::parse::<C>(A::ABOUT, Vec::new(), flags, &|_| None).unwrap();
+        (self.config, self.layers) = (parsed.config, parsed.layers);
+        let common = self.config.common();
+        let limits = Limits {
+            qps: common.kube_api_qps,
+            burst: common.kube_api_burst,
+        };
+        let identity = common.leader_elect_identity.as_deref().unwrap_or(identity);
+        // A dry run takes part in no election.
+        let identity = (common.leader_elect && !self.config.is_dry_run()).then(|| identity.to_owned());
+        self.limits = limits;
+        self.identity = identity;
+        self
+    }
+
     /// Takes the configuration from this file, which is read again when it changes.
     #[must_use]
     pub fn config_file(mut self, path: &Path) -> Self {
@@ -201,13 +220,14 @@ impl<C: ControllerConfig + Default + Send + 'static> Start<C> {
         env.layers = self.layers;
         let readiness = env.readiness.clone();
         let mut services = Services::new();
+        let common = self.config.common().clone();
         let election = self.identity.map(|identity| ElectionConfig {
             namespace: self.namespace.into(),
             name: self.name.into(),
             identity,
-            lease_duration: Duration::from_secs(15),
-            renew_deadline: Duration::from_secs(10),
-            retry_period: Duration::from_secs(2),
+            lease_duration: common.leader_elect_lease_duration.get(),
+            renew_deadline: common.leader_elect_renew_deadline.get(),
+            retry_period: common.leader_elect_retry_period.get(),
         });
         let reporter = Reporter {
             controller: self.name.into(),
@@ -282,6 +302,16 @@ impl Running {
     pub async fn stop(mut self) {
         self.stop.advance();
         (&mut self.ended).await.unwrap().unwrap();
+        self.release().await;
+    }
+
+    /// Waits until the process ends by itself without an error, then releases.
+    pub async fn end(mut self) {
+        self.ended().await.unwrap();
+        self.release().await;
+    }
+
+    async fn release(mut self) {
         self.release.advance();
         self.tasks.drain(&self.clock, DRAIN).await.unwrap();
     }

@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use crate::cluster::Cluster;
-use crate::real::{api, resource};
+use crate::kinds::{api, resource};
 use crate::replica::soon;
 
 /// How long the API server waits for such a webhook. Whoever waits for one that does may wait as long.
@@ -105,7 +105,7 @@ impl Cluster {
 
     /// Never ends: the webhook hangs once it is asked.
     async fn try_until_it_hangs(&self, namespace: &str) {
-        let config_maps = api(&self.control_plane, namespace, "ConfigMap");
+        let config_maps = api(&self.control_plane.client(), namespace, "ConfigMap");
         let trial = PostParams {
             dry_run: true,
             ..PostParams::default()

@@ -42,25 +42,6 @@ macro_rules! world {
     };
 }
 
-/// Tests that a dry run shows these actions, ordered by name, before it plans one; for a file that has `World` and
-/// `process`.
-#[macro_export]
-macro_rules! shows_planned {
-    ($actions:expr) => {
-        #[tokio::test(start_paused = true)]
-        async fn a_dry_run_shows_each_action_before_it_plans_one() {
-            let world = World::new();
-            let dry = process().configured(|config| config.common.dry_run = true);
-            let controller = world.start_with(dry);
-            world.pass(10).await;
-            assert_eq!(
-                controller.planned(),
-                $actions.map(|action: &str| (action.to_owned(), 0))
-            );
-        }
-    };
-}
-
 /// An API server, and how to start the controller next to it.
 ///
 /// A name means an existing object of the resource that the tests are about, in the namespace `default` or in none,
@@ -115,6 +96,11 @@ impl<C: ControllerConfig + Default + Send + 'static> World<C> {
     /// The controller's client.
     pub fn client(&self) -> kube::Client {
         self.server.client_as(&self.agent())
+    }
+
+    /// How the controller starts by default.
+    pub fn process(&self) -> Start<C> {
+        (self.process)()
     }
 
     fn name(&self) -> &'static str {

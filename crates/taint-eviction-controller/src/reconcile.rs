@@ -5,7 +5,7 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | TE-8 | `reconcile_eviction`, `judge_fresh` | `tests/sync/saved.rs::a_taint_that_is_removed_saves_the_pods_that_are_queued`, `tests/sync/limits.rs::no_delete_is_sent_once_the_cache_shows_that_the_taint_is_gone` |
+//! | TE-8 | `reconcile_eviction`, `judge_fresh` | `tests/sync/saved.rs::a_taint_that_is_removed_saves_the_pods_that_are_queued`, `tests/sync/stories/limits.rs::no_delete_is_sent_once_the_watch_shows_that_the_taint_is_gone` |
 //! | TE-12 | `queues` | `tests/judging.rs::nodes_are_judged_before_pods` |
 //! | TE-14 | `queues` | `tests/sync/order.rs::the_earliest_deadline_goes_first` |
 

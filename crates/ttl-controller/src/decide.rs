@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | TTL-1 | `step` | `tests/decide_table.rs::the_step_follows_the_node_count_with_hysteresis` |
 //! | TTL-2 | `plan` | `tests/decide_table.rs::a_node_is_written_only_when_its_value_differs`, `tests/sync/boundary.rs::the_patch_holds_nothing_but_the_annotation` |
-//! | TTL-6 | `first_step` | `tests/decide_table.rs::a_start_adopts_what_most_nodes_carry_if_it_fits_the_count`, `tests/sync/boundary.rs::a_restart_inside_the_overlap_writes_nothing` |
+//! | TTL-6 | `first_step` | `tests/decide_table.rs::a_start_adopts_what_most_nodes_carry_if_it_fits_the_count`, `tests/sync/stories/boundary.rs::a_restart_at_95_nodes_on_15_writes_nothing` |
 
 use std::ops::RangeInclusive;
 

@@ -2,7 +2,7 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | TTL-3 | `on_outcome` | `tests/sync/boundary.rs::a_node_deleted_before_its_write_is_done`, `tests/sync/faults.rs::a_5xx_is_retried_and_nothing_is_forgotten` |
+//! | TTL-3 | `on_outcome` | `tests/sync/boundary.rs::a_node_deleted_before_its_write_is_done` |
 //! | TTL-8 | `reconcile_removal` | `tests/sync/removal.rs::removal_takes_the_annotation_off_every_node_and_ends` |
 
 use std::time::Duration;

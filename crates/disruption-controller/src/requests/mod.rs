@@ -2,7 +2,7 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | DIS-5 | `Query` | `tests/sync/scales/mod.rs::one_read_of_a_scale_serves_all_budgets_for_two_seconds`, `tests/sync/scales/kinds.rs::a_kind_whose_definition_comes_later_is_found` |
+//! | DIS-5 | `Query` | `tests/sync/scales/mod.rs::one_read_of_a_scale_serves_all_budgets_for_two_seconds`, `tests/sync/stories/kinds.rs::custom_resources_count_by_their_scale_whenever_they_are_defined` |
 //! | DIS-19 | `Query::Owner` | `tests/sync/scales/owners.rs::the_owners_of_many_pods_are_read_once_in_a_while` |
 //! | DIS-8 | `StatusWrite` | `tests/sync/requests.rs::one_status_write_is_one_patch_with_every_number`, `tests/sync/races.rs::an_eviction_that_races_a_status_write_is_never_overwritten` |
 //! | DIS-15 | `Reset` | `tests/sync/stale.rs::a_stale_condition_is_reset_after_two_minutes` |

@@ -6,7 +6,7 @@ use controller_testing::cluster::{kubectl, until};
 use controller_testing::fault_history::Draw;
 use serde_json::{Value, json};
 
-use crate::support::{Cluster, SOON};
+use crate::support::{Budgets, Cluster, SOON};
 
 const WORLDS: u64 = 40;
 

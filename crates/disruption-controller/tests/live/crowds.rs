@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::budget::{definition, numbers};
-use crate::support::{BUILT, Cluster, set_ready, writes_a_status};
+use crate::support::{BUILT, Budgets, Cluster, set_ready, writes_a_status};
 
 const TENANT: &str = "tenant";
 /// How long anything may take, so that a slow binary shows how slow it is.

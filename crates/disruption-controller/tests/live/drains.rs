@@ -4,10 +4,10 @@ use controller_testing::cluster::{ended_well, kubectl};
 use rstest::rstest;
 use serde_json::json;
 
+use crate::actors::Actors;
 use crate::budget::numbers;
 use crate::record::{Moment, Record};
-use crate::stage::Stage;
-use crate::support::Cluster;
+use crate::support::{Budgets, Cluster};
 
 /// How many pods there are, and how many of them must be healthy.
 const PODS: usize = 8;
@@ -21,7 +21,7 @@ const DESIRED: usize = 6;
 async fn live_drains_honour_the_budget_at_every_moment(#[case] drained: &[&str]) {
     let Some(kubectl) = kubectl() else { return };
     let cluster = Cluster::new().await;
-    let _stage = Stage::with_nodes(&cluster, &["a", "b"]).await;
+    let _actors = Actors::with_nodes(&cluster, &["a", "b"]).await;
     let _manager = cluster
         .control_plane
         .start_controller_manager(&["replicaset-controller"], &[])

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::budget::numbers;
-use crate::support::Cluster;
+use crate::support::{Budgets, Cluster};
 
 /// How long a custom resource's scale may be old: it is read again every 30 s.
 const REREAD: Duration = Duration::from_secs(35);

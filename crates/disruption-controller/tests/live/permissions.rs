@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::budget::numbers;
-use crate::support::Cluster;
+use crate::support::{Budgets, Cluster};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]

@@ -6,7 +6,7 @@ use controller_testing::preflight::finding;
 use controller_testing::soon;
 use serde_json::json;
 
-use crate::support::{CHART, Cluster};
+use crate::support::{Budgets, CHART, Cluster};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::budget::{Numbers, numbers};
 use crate::record::{Moment, Record};
-use crate::support::{Cluster, writes_a_status};
+use crate::support::{Budgets, Cluster, writes_a_status};
 
 const TRIES: usize = 1000;
 /// Most rounds of [`TRIES`] until an eviction and a status write meet.

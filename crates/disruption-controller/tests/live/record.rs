@@ -17,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::budget::Numbers;
-use crate::support::Cluster;
+use crate::support::{Budgets, Cluster};
 
 /// What marks the end, and counts for nothing.
 const END: &str = "end";
@@ -64,7 +64,7 @@ impl Record {
     pub(crate) async fn start(cluster: &Cluster) -> Self {
         let seen = Arc::new(Mutex::new(BTreeMap::new()));
         let mut tasks = TaskSet::new();
-        let pods = follow(cluster.pods(), &seen, &mut tasks, |pod: &Pod, gone| {
+        let pods = follow(cluster.pod_api(), &seen, &mut tasks, |pod: &Pod, gone| {
             Seen::Pod(pod.name_any(), (!gone).then(|| PodSeen::of(pod)))
         });
         let pods = pods.await;

@@ -5,7 +5,7 @@ use local_control_plane::Stop;
 use serde_json::json;
 
 use crate::budget::numbers;
-use crate::support::{Cluster, QUICK_LEASE, SOON, writes_a_status};
+use crate::support::{Budgets, Cluster, QUICK_LEASE, SOON, writes_a_status};
 
 const SAME_POD: [&str; 1] = ["--leader-elect-identity=uid-of-the-pod"];
 

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::budget::numbers;
-use crate::support::Cluster;
+use crate::support::{Budgets, Cluster};
 
 /// What a contested budget is worth in two minutes: three writes at once, one after a minute.
 const MOST_WRITES_A_BUDGET: usize = 4;

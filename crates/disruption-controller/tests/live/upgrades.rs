@@ -9,9 +9,9 @@ use controller_testing::upgrades;
 use futures::{StreamExt, stream};
 use serde_json::json;
 
+use crate::actors::is_ready;
 use crate::budget::numbers;
-use crate::stage::is_ready;
-use crate::support::Cluster;
+use crate::support::{Budgets, Cluster};
 
 const BUDGETS: usize = 100;
 /// Between two pods that change, each of which makes a status change.
@@ -55,7 +55,7 @@ async fn ready_pods(cluster: &Cluster) -> BTreeMap<String, i64> {
     let mut ready = BTreeMap::new();
     for number in 0..BUDGETS {
         let app = app(number);
-        let first = cluster.pods().get(&first_pod(&app)).await.unwrap();
+        let first = cluster.pod_api().get(&first_pod(&app)).await.unwrap();
         ready.insert(app, 1 + i64::from(is_ready(&first)));
     }
     ready

@@ -154,14 +154,3 @@ async fn entries_whose_time_is_over_go_a_few_at_a_time() {
     assert_eq!(world.status_writes(mark).len(), 3);
     assert_eq!(world.count_events("NotDeleted"), 150);
 }
-
-#[tokio::test(start_paused = true)]
-async fn after_a_restart_an_entry_waits_out_its_two_minutes() {
-    let world = World::with_budget(3, "minAvailable", &json!(1));
-    let entries = json!({ "web-0": world.seconds(-60), "web-1": world.seconds(-180) });
-    world.edit_pdb("web", |pdb| pdb["status"]["disruptedPods"] = entries);
-    let _controller = world.start_and_pass(59).await;
-    assert_eq!(world.numbers("web"), numbers(1, 2, 1, 3));
-    world.pass(2).await;
-    assert_eq!(world.numbers("web"), numbers(2, 3, 1, 3));
-}

@@ -254,15 +254,3 @@ async fn nothing_more_is_allowed_while_the_watch_of_pods_is_away() {
     world.pass(40).await;
     assert_eq!(world.numbers("web"), numbers(1, 2, 1, 3));
 }
-
-#[tokio::test(start_paused = true)]
-async fn what_was_wrongly_said_to_be_gone_is_written_within_the_hour() {
-    let world = World::new();
-    world.pods(3, None);
-    let fault = Fault::status(404, "NotFound");
-    world.fail_next(1, RequestVerb::Patch, "poddisruptionbudgets", fault);
-    let _controller = world.start();
-    world.pdb("web", "minAvailable", &json!(1));
-    world.pass(3700).await;
-    assert_eq!(world.allowed("web"), 2);
-}

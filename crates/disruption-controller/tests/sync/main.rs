@@ -2,6 +2,7 @@
 //!
 //! | file | shows |
 //! |---|---|
+//! | `stories` | what is also told next to a real API server: kinds, overlaps, what is two minutes old |
 //! | `blockers` | what `blockers` and `explain --pod` print |
 //! | `budgets` | budgets that come, change and go |
 //! | `pods` | pods that come, change and go |
@@ -15,7 +16,8 @@
 //! | `explain` | what `explain` prints |
 //! | `permissions` | which permissions are needed |
 //! | `preflight` | what `preflight` finds out |
-//! | `terms` | restarts, changes of leader, dry run |
+//! | `terms` | restarts, changes of leader |
+//! | `of_the_loop` | what holds for every controller: 429, lost answers, standbys, dry run and so on |
 //! | `numbers` | the metrics |
 //! | `observer` | the metrics about drains, and the process that only observes |
 //! | `histories` | what holds for all of it under faults drawn from seeds |
@@ -32,6 +34,7 @@ mod histories;
 mod notes;
 mod numbers;
 mod observer;
+mod of_the_loop;
 mod permissions;
 mod pods;
 mod preflight;
@@ -39,6 +42,10 @@ mod races;
 mod requests;
 mod scales;
 mod stale;
+mod stories;
 mod tenants;
 mod terms;
 mod world;
+
+pub(crate) use controller_testing::told_on_embedded as told;
+pub(crate) use disruption_controller::DisruptionController as Told;

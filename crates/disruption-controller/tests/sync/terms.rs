@@ -1,30 +1,9 @@
-//! Restarts, changes of leader, dry run.
+//! Changes of leader.
 
 use serde_json::json;
 
 use crate::budget::numbers;
 use crate::world::{World, process};
-
-controller_testing::shows_planned!(["reset-condition", "update-status"]);
-
-#[tokio::test(start_paused = true)]
-async fn only_the_leader_writes_and_its_successor_goes_on() {
-    let world = World::with_budget(3, "minAvailable", &json!(1));
-    let first = world.start_with(process().elected_as("first"));
-    world.pass(10).await;
-    let second = world.start_with(process().elected_as("second"));
-    world.pass(60).await;
-    let mark = world.server.mark();
-    world.ready("web-0", false);
-    world.settle().await;
-    assert_eq!(world.numbers("web"), numbers(1, 2, 1, 3));
-    assert_eq!(world.status_writes(mark), [Some(200)]);
-    assert_eq!(second.metric("workqueue_adds_total"), 0);
-    first.stop().await;
-    world.ready("web-1", false);
-    world.pass(5).await;
-    assert_eq!(world.numbers("web"), numbers(0, 1, 1, 3));
-}
 
 #[tokio::test(start_paused = true)]
 async fn a_successor_is_late_from_its_term_on() {
@@ -60,21 +39,4 @@ async fn a_standby_remembers_what_becomes_stale() {
     world.pass(60).await;
     let pod = world.get_of(&embedded_apiserver::PODS, "p");
     assert_eq!(pod["status"]["conditions"][0]["status"], "False");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dry_run_writes_nothing_at_all() {
-    let world = World::with_budget(3, "minAvailable", &json!(1));
-    let selector = json!({ "matchLabels": { "app": "none" } });
-    world.pdb_of("none", "minAvailable", &json!(1), &selector);
-    let since = world.seconds(0);
-    world.edit("web-0", |pod| {
-        pod["status"]["conditions"] =
-            json!([{ "type": "DisruptionTarget", "status": "True", "lastTransitionTime": since }]);
-    });
-    let controller = world.start_with(process().configured(|config| config.common.dry_run = true));
-    world.pass(600).await;
-    assert_eq!(world.all_writes(), Vec::<String>::new());
-    assert_eq!(world.numbers("web"), numbers(0, 0, 0, 0));
-    assert_eq!(controller.metric("controller_planned_writes_total"), 3);
 }

@@ -11,7 +11,8 @@
 //! | `explain` | what `explain` prints |
 //! | `permissions` | which permissions are needed |
 //! | `rivals` | another writer that keeps undoing ours |
-//! | `terms` | restarts, changes of leader, dry run |
+//! | `terms` | restarts, changes of leader |
+//! | `of_the_loop` | what holds for every controller: 429, lost answers, standbys, dry run and so on |
 //! | `numbers` | the metrics |
 //! | `histories` | what holds for all of it under faults drawn from seeds |
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
@@ -22,11 +23,11 @@ mod gates;
 mod groups;
 mod histories;
 mod numbers;
+mod of_the_loop;
 mod outage;
 mod permissions;
 mod races;
 mod reservations;
 mod rivals;
-mod tenants;
 mod terms;
 mod world;

@@ -2,7 +2,7 @@
 
 use embedded_apiserver::{Fault, RequestVerb};
 
-use crate::world::{World, process};
+use crate::world::World;
 
 #[tokio::test(start_paused = true)]
 async fn what_happens_while_the_server_is_away_is_found_afterwards() {
@@ -69,16 +69,4 @@ async fn a_server_that_refuses_for_a_while_delays_and_loses_nothing() {
     world.pass(60).await;
     assert_eq!(world.claims().len(), 10);
     assert_eq!(world.events(), Vec::<String>::new());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_tenth_of_a_request_a_second_is_slow_and_never_stuck() {
-    let world = World::with_template();
-    (0..15).for_each(|number| drop(world.pod(&format!("p-{number}"))));
-    let controller = world.start_with(process().limits(0.1, 1));
-    // A claim and a record of each.
-    world.pass(310).await;
-    assert_eq!(world.claims().len(), 15);
-    assert!((0..15).all(|number| world.claims_of(&format!("p-{number}")).len() == 1));
-    assert_eq!(controller.metric("controller_sync_failures_total"), 0);
 }

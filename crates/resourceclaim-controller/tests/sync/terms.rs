@@ -1,15 +1,6 @@
-//! Restarts, changes of leader, dry run.
+//! Restarts, changes of leader.
 
 use crate::world::{World, made, own, process};
-
-controller_testing::shows_planned!([
-    "create-claim",
-    "delete-claim",
-    "record-claims",
-    "release-claim",
-    "remove-finalizer",
-    "reserve-claim"
-]);
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_writes_nothing_that_is_there_already() {
@@ -72,37 +63,6 @@ async fn only_the_leader_writes_and_its_successor_goes_on() {
     let mut gets = world.calls_since(mark);
     gets.retain(|call| call.starts_with("get"));
     assert_eq!(gets, ["get pods 200"]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dry_run_writes_nothing_at_all() {
-    let world = World::with_template();
-    world.claim("shared");
-    let first = world.start();
-    world.pod("done");
-    world.settle().await;
-    world.schedule("done");
-    first.stop().await;
-    world.finish("done");
-    world.pod("new");
-    world.pod_of("bound", &[own("gpu", "shared")]);
-    world.bind("bound");
-    world.allocate("shared", &[]);
-    let before = world.all_writes();
-    let controller = world.start_with(process().configured(|config| config.common.dry_run = true));
-    world.pass(600).await;
-    assert_eq!(world.all_writes(), before);
-    for (action, count) in [
-        ("create-claim", 1),
-        ("record-claims", 1),
-        ("reserve-claim", 1),
-        ("release-claim", 1),
-        ("remove-finalizer", 1),
-        ("delete-claim", 1),
-    ] {
-        let planned = format!("controller_planned_writes_total{{action=\"{action}\"}}");
-        assert_eq!(controller.metric(&planned), count, "{action}");
-    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use crate::support::{Cluster, DELETIONS, For, NAME, SOON, now, until};
+use crate::support::{Cluster, DELETIONS, Evicted, For, NAME, SOON, now, until};
 use kube::api::{Patch, PatchParams};
 
 const ENGAGED: &str = "taint_eviction_controller_brake_engaged";

@@ -6,7 +6,7 @@ use controller_testing::{Start, soon};
 use jiff::SignedDuration;
 use taint_eviction_controller::TaintEvictionController;
 
-use crate::support::{Cluster, For, SOON, assert_prompt, now, seconds_after, whole};
+use crate::support::{Cluster, Evicted, For, SOON, assert_prompt, now, seconds_after, whole};
 
 /// How late a pod may go. By its own clock the controller would evict an hour early or late.
 const LATE: SignedDuration = SignedDuration::from_secs(30);

@@ -2,7 +2,7 @@
 
 use controller_testing::silence;
 
-use crate::support::{Cluster, For, NAMESPACE, SOON, assert_prompt};
+use crate::support::{Cluster, Evicted, For, NAMESPACE, SOON, assert_prompt};
 
 const TENANT: &str = "tenant";
 /// Twice as many as may be evicted at a time.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::support::{Cluster, DELETIONS, For, NAMESPACE, OVERDUE, now, seconds_after, until};
+use crate::support::{Cluster, DELETIONS, Evicted, For, NAMESPACE, OVERDUE, now, seconds_after, until};
 
 /// Where a `ValidatingAdmissionPolicy` keeps all pods: it refuses as a webhook does, and needs no server.
 const KEPT: &str = "kept";

@@ -1,6 +1,6 @@
 //! The permissions that the chart gives.
 
-use crate::support::{Cluster, For, SOON, now, until_pending, whole};
+use crate::support::{Cluster, Evicted, For, PENDING, SOON, now, whole};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
@@ -18,12 +18,25 @@ async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
     for _ in 0..2 {
         cluster.taint_added("n", tainted).await;
         cluster.until_evicted(1, SOON).await;
-        until_pending(&replica, 1, SOON).await;
+        replica.until_metric(PENDING, "", 1).await;
         cluster.untaint("n").await;
-        until_pending(&replica, 0, SOON).await;
+        replica.until_metric(PENDING, "", 0).await;
     }
     let explained = cluster.explain("stays-0").await;
     assert!(explained.contains("default/stays-0"), "{explained}");
+
+    for (pod, told) in [
+        ("goes-0", "Marking for deletion"),
+        ("stays-0", "Cancelling deletion of"),
+    ] {
+        let Some(text) = cluster.kubectl_describes(pod).await else {
+            break;
+        };
+        let (_, events) = text.split_once("\nEvents:\n").unwrap();
+        let line =
+            format!(" taint-eviction-controller {told} Pod default/{pod}: taint k:NoExecute of node n, ");
+        assert!(events.contains(&line), "{events}");
+    }
 
     cluster.until_all_used().await;
     assert_eq!(replica.stop().await, Some(0));

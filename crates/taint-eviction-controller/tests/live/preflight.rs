@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::support::{Cluster, For};
+use crate::support::{Cluster, Evicted, For};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]

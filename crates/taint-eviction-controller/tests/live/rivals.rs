@@ -1,6 +1,6 @@
 //! The built-in loop running beside ours (CORE-17).
 
-use crate::support::{Cluster, DELETIONS, For, SOON};
+use crate::support::{Cluster, DELETIONS, Evicted, For, SOON};
 
 const PODS: usize = 50;
 

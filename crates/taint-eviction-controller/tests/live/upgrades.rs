@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::{ListParams, PostParams};
 use serde_json::json;
 
-use crate::support::Cluster;
+use crate::support::{Cluster, Evicted};
 
 /// Always tainted: a pod that is made there goes at once.
 const TAINTED: &str = "tainted";

@@ -5,27 +5,6 @@ use serde_json::json;
 use crate::world::{For, PENDING, World};
 
 #[tokio::test(start_paused = true)]
-async fn intolerant_at_once_five_seconds_at_five_endless_never() {
-    let world = World::with_nodes(["n", "other"]);
-    world.pod("intolerant", "n", For::No);
-    world.pod("five", "n", For::Seconds(5));
-    world.pod("endless", "n", For::Ever);
-    world.pod("elsewhere", "other", For::No);
-    let _controller = world.start_and_pass(10).await;
-    assert_eq!(world.alive(), 4);
-    world.taint("n");
-    world.settle().await;
-    assert!(!world.lives("intolerant"));
-    world.pass_millis(4_800).await;
-    assert!(world.lives("five"), "{:?}", world.all_writes());
-    world.pass_millis(300).await;
-    assert!(!world.lives("five"));
-    assert!(world.lives_after(1_000_000, "endless").await);
-    assert!(world.lives("elsewhere"));
-    assert_eq!(world.deletes(), ["intolerant", "five"]);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_pod_that_is_bound_to_a_tainted_node_is_evicted() {
     let world = World::with_nodes(["n"]);
     world.taint_added("n", 0);

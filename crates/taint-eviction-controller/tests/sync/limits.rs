@@ -5,29 +5,9 @@ use embedded_apiserver::{Fault, RecordedRequest, RequestVerb};
 
 use crate::world::{For, World, process};
 
-/// When the watch of the nodes tells the controller what has changed, after the API server did it.
-const WATCH_LAG: std::time::Duration = std::time::Duration::from_millis(50);
-
 /// With the limits of the command line, and 600 pods that are to go at once: the permits decide who goes when.
 fn start(world: &World, clock: &Clock) -> controller_testing::Running {
     process().limits(50.0, 100).start(world.client(), clock)
-}
-
-#[tokio::test(start_paused = true)]
-async fn no_delete_is_sent_once_the_cache_shows_that_the_taint_is_gone() {
-    let world = World::with_pods(600, For::No);
-    let _controller = start(&world, &world.clock);
-    world.pass(10).await;
-    world.taint("n");
-    world.pass(4).await;
-    assert!(world.alive() < 600, "evictions have begun");
-    world.untaint("n");
-    world.clock.sleep(WATCH_LAG).await;
-    let (sent, alive) = (world.deletes().len(), world.alive());
-    assert!((450..580).contains(&alive), "{alive} left");
-    world.pass(600).await;
-    assert_eq!(world.deletes().len(), sent, "deletes were sent later");
-    assert_eq!(world.alive(), alive);
 }
 
 #[tokio::test(start_paused = true)]
@@ -56,15 +36,4 @@ async fn a_delete_that_waits_for_a_slow_api_server_does_not_hold_up_the_others()
     world.taint("n");
     assert_eq!(world.alive_after(10).await, 1);
     assert_eq!(world.alive_after(20).await, 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_tenth_of_a_request_a_second_is_slow_and_never_stuck() {
-    let world = World::with_pods(15, For::No);
-    let controller = world.start_with(process().limits(0.1, 1));
-    world.taint("n");
-    // A read of the node, a condition and a delete of each.
-    assert_eq!(world.alive_after(600).await, 0);
-    assert_eq!(world.deletes().len(), 15);
-    assert_eq!(controller.metric("controller_sync_failures_total"), 0);
 }

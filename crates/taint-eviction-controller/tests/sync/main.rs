@@ -2,6 +2,7 @@
 //!
 //! | file | shows |
 //! |---|---|
+//! | `stories` | what is also told next to a real API server: who goes, who is spared, an outage, a new leader |
 //! | `evictions` | who goes, and when |
 //! | `requests` | which requests are made, and no others |
 //! | `saved` | a taint that goes in time saves the pod |
@@ -12,7 +13,8 @@
 //! | `clocks` | a clock that is wrong |
 //! | `replaced` | pods of the same name |
 //! | `order` | who goes first |
-//! | `terms` | restarts, changes of leader, dry run |
+//! | `terms` | restarts, changes of leader |
+//! | `of_the_loop` | what holds for every controller: 429, lost answers, standbys, dry run and so on |
 //! | `limits` | who goes while permits are scarce |
 //! | `histories` | what is drawn from a seed: steps of the cluster, faults, two replicas |
 //! | `numbers` | the metrics |
@@ -25,12 +27,16 @@ mod evictions;
 mod histories;
 mod limits;
 mod numbers;
+mod of_the_loop;
 mod order;
 mod outage;
 mod refused;
 mod replaced;
 mod requests;
 mod saved;
-mod tenants;
+mod stories;
 mod terms;
 mod world;
+
+pub(crate) use controller_testing::told_on_embedded as told;
+pub(crate) use taint_eviction_controller::TaintEvictionController as Told;

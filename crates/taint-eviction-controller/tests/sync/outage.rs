@@ -3,25 +3,6 @@
 use crate::world::{For, World};
 
 #[tokio::test(start_paused = true)]
-async fn an_outage_longer_than_the_toleration_kills_nobody_if_the_nodes_come_back() {
-    let world = World::with_nodes(["n", "m"]);
-    world.pods(100, "n", For::Seconds(20));
-    world.pods(100, "m", For::Seconds(20));
-    let _controller = world.start_and_pass(100).await;
-    world.taint_added("n", 0);
-    world.taint_added("m", 0);
-    world.pass(1).await;
-    world.server.down();
-    world.pass(60).await;
-    world.server.up();
-    world.pass(10).await;
-    world.untaint("n");
-    world.untaint("m");
-    assert_eq!(world.alive_after(3600).await, 200);
-    assert_eq!(world.deletes(), Vec::<String>::new());
-}
-
-#[tokio::test(start_paused = true)]
 async fn after_an_outage_the_pods_of_nodes_that_stay_away_go_after_the_grace() {
     let world = World::with_nodes(["n"]);
     world.pod("finite", "n", For::Seconds(20));

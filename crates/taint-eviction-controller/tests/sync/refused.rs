@@ -71,35 +71,3 @@ async fn an_eviction_that_fails_stops_when_the_taint_goes() {
     world.server.clear_faults();
     assert!(world.lives_after(3600, "p").await);
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_429_is_waited_out_as_long_as_it_says() {
-    let world = World::with_pod(For::No);
-    let _controller = world.start_and_pass(10).await;
-    let retry_after = std::time::Duration::from_secs(20);
-    world.fail_next(1, RequestVerb::Delete, "pods", Fault::Throttled { retry_after });
-    world.taint("n");
-    world.pass(19).await;
-    assert_eq!(world.deletes().len(), 1);
-    assert!(!world.lives_after(2, "p").await);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lost_answer_of_a_delete_harms_nobody() {
-    let world = World::with_pod(For::No);
-    let _controller = world.start();
-    world.fail_next(1, RequestVerb::Delete, "pods", Fault::DropAfterEffect);
-    world.taint("n");
-    assert!(!world.lives_after(600, "p").await);
-    assert_eq!(world.deletes().len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_was_wrongly_said_to_be_gone_is_deleted_within_the_hour() {
-    let world = World::with_pod(For::No);
-    let _controller = world.start_and_pass(10).await;
-    world.fail_next(1, RequestVerb::Delete, "pods", Fault::status(404, "NotFound"));
-    world.taint("n");
-    assert!(world.lives_after(3500, "p").await);
-    assert!(!world.lives_after(200, "p").await);
-}

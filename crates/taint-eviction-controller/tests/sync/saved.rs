@@ -8,23 +8,6 @@ use serde_json::json;
 use crate::world::{CANCELLED, For, PENDING, World, process};
 
 #[tokio::test(start_paused = true)]
-async fn a_taint_that_is_removed_in_time_saves_the_pod() {
-    let world = World::with_pod(For::Seconds(5));
-    let controller = world.start();
-    world.taint("n");
-    world.pass(2).await;
-    world.untaint("n");
-    assert!(world.lives_after(1000, "p").await);
-    assert_eq!(controller.metric(CANCELLED), 1);
-    // What is back begins anew.
-    world.taint("n");
-    world.pass_millis(4_800).await;
-    assert!(world.lives("p"));
-    world.pass_millis(300).await;
-    assert!(!world.lives("p"));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_taint_that_is_removed_saves_the_pods_that_are_queued() {
     let world = World::with_pods(100, For::No);
     let _controller = world.start_with(process().configured(|config| config.eviction_qps = 10.0));

@@ -4,20 +4,10 @@ use embedded_apiserver::{EVENTS, Mark, NODES, PODS, RequestVerb};
 use serde_json::{Value, json};
 use taint_eviction_controller::TaintEvictionController;
 
-pub(crate) const PENDING: &str = "taint_eviction_controller_pending_evictions";
-pub(crate) const DELETIONS: &str = "taint_eviction_controller_pod_deletions_total";
-pub(crate) const CANCELLED: &str = "taint_eviction_controller_cancelled_evictions_total";
+pub(crate) use crate::stories::{CANCELLED, DELETIONS, For, PENDING, pod};
 
 // No limits: they are not what these tests are about.
 controller_testing::world!(TaintEvictionController, &PODS, limits: (0.0, 0));
-
-/// How long a pod tolerates the taint `k`.
-#[derive(Clone, Copy)]
-pub(crate) enum For {
-    No,
-    Seconds(i64),
-    Ever,
-}
 
 impl World {
     pub(crate) fn with_nodes<const N: usize>(names: [&str; N]) -> Self {
@@ -72,19 +62,7 @@ impl World {
     }
 
     pub(crate) fn pod(&self, name: &str, node: &str, tolerates: For) {
-        let mut toleration = json!({ "key": "k", "operator": "Exists" });
-        if let For::Seconds(seconds) = tolerates {
-            toleration["tolerationSeconds"] = json!(seconds);
-        }
-        let tolerations = if let For::No = tolerates {
-            json!([])
-        } else {
-            json!([toleration])
-        };
-        self.insert(json!({
-            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name },
-            "spec": { "nodeName": node, "tolerations": tolerations, "containers": [] },
-        }));
+        self.insert(pod(name, node, tolerates));
     }
 
     pub(crate) fn pods(&self, count: usize, node: &str, tolerates: For) {

@@ -5,7 +5,7 @@ use std::fs;
 use controller_testing::soon;
 
 use crate::policies::{file, flag};
-use crate::support::{Cluster, Finish};
+use crate::support::{Cluster, Finish, Jobs};
 
 const BRAKE: &str = "ttl_after_finished_controller_brake_engaged";
 const CI: &str = "policy=\"ci\"";

@@ -6,7 +6,7 @@ use controller_testing::Start;
 use jiff::SignedDuration;
 use ttl_after_finished_controller::TtlAfterFinishedController;
 
-use crate::support::{Cluster, Finish};
+use crate::support::{Cluster, Finish, Jobs};
 
 const HOUR: SignedDuration = SignedDuration::from_hours(1);
 const TTL: SignedDuration = SignedDuration::from_secs(5);

@@ -1,63 +1,15 @@
-//! Which Jobs are deleted, when, and what becomes of them.
+//! What becomes of Jobs that are deleted, and what large ones cost.
 
 use controller_testing::soon;
-use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use rstest::rstest;
 use serde_json::json;
 
-use crate::support::{Cluster, Finish, NAME};
+use crate::support::{Cluster, Finish, Jobs};
 
 const LARGE_JOBS: u64 = 200;
-
-const fn seconds(seconds: i64) -> SignedDuration {
-    SignedDuration::from_secs(seconds)
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
-async fn live_jobs_are_deleted_when_their_ttl_has_passed_and_no_others() {
-    let cluster = Cluster::new().await;
-    let replica = cluster.start_leading(&[]).await;
-    cluster.job("without-ttl", None).await;
-    cluster.job("unfinished", Some(0)).await;
-    cluster.job("failed", Some(0)).await;
-    for name in ["soon", "raised", "removed", "last"] {
-        cluster.job(name, Some(5)).await;
-    }
-    cluster.set_ttl("last", Some(7)).await;
-    cluster.finish("raised", Finish::Complete, 0).await;
-    cluster.set_ttl("raised", Some(3600)).await;
-    cluster.finish("removed", Finish::Failed, 0).await;
-    cluster.set_ttl("removed", None).await;
-    cluster.finish("without-ttl", Finish::Complete, 3600).await;
-    let at_once = cluster.finished_job("at-once", 0).await;
-    let failed = cluster.finish("failed", Finish::Failed, 0).await;
-    let soon = cluster.finish("soon", Finish::Complete, 0).await;
-    let last = cluster.finish("last", Finish::Complete, 0).await;
-
-    cluster.until_deleted_at("at-once", at_once).await;
-    cluster.until_deleted_at("failed", failed).await;
-    cluster.until_deleted_at("soon", soon + seconds(5)).await;
-    // Later than the others would have been.
-    cluster.until_deleted_at("last", last + seconds(7)).await;
-    assert_eq!(cluster.deleting("Job").await, 4);
-    assert_eq!(cluster.deleted("raised").await, None);
-    assert_eq!(cluster.deleted("removed").await, None);
-    // The one whose ttl was raised.
-    let pending = replica.metric("ttl_after_finished_controller_jobs_pending", "");
-    assert_eq!(pending.await, 1);
-
-    let event = cluster.event("soon", "TTLExpired").await;
-    assert_eq!(event.type_.as_deref(), Some("Normal"));
-    assert_eq!(event.reporting_controller.as_deref(), Some(NAME));
-    let note = event.note.unwrap();
-    let expected = format!("finished at {soon}, expired at {}, deleted ", soon + seconds(5));
-    assert!(note.starts_with(&expected), "{note}");
-    assert_eq!(replica.stop().await, Some(0));
-}
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]

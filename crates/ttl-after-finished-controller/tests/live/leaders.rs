@@ -4,8 +4,8 @@ use jiff::SignedDuration;
 
 use crate::support::{Cluster, QUICK_LEASE};
 
-const TTL: i32 = 8;
-const TTL_PASSES: SignedDuration = SignedDuration::from_secs(TTL as i64);
+const TTL: i64 = 8;
+const TTL_PASSES: SignedDuration = SignedDuration::from_secs(TTL);
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | `clocks` | a clock of ours that is an hour fast or slow |
 //! | `crowds` | what one tenant makes in masses, or has hang, keeps no other one waiting |
-//! | `expiry` | which Jobs go, when, with which event; foreground deletion with finalizers and a garbage collector |
+//! | `stories` | which Jobs go, when, with which event: told in `tests/sync` as well |
+//! | `expiry` | foreground deletion with finalizers and a garbage collector; large Jobs |
 //! | `leaders` | a restart and a hand-over keep the time |
 //! | `readout` | `explain` of each state, and a dry run |
 //! | `refused` | deletes that a right or admission refuses for a minute |
@@ -25,4 +26,8 @@ mod preflight;
 mod readout;
 mod refused;
 mod rivals;
+#[path = "../sync/stories/mod.rs"]
+mod stories;
 mod support;
+
+pub(crate) use controller_testing::told_on_real as told;

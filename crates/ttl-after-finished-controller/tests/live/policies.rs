@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 
-use crate::support::{BUILT, Cluster, Finish, finished, job};
+use crate::support::{BUILT, Cluster, Finish, Jobs, finished, job};
 
 pub(crate) fn file(text: &str) -> NamedTempFile {
     let file = NamedTempFile::new().unwrap();

@@ -3,7 +3,7 @@
 use jiff::SignedDuration;
 use serde_json::json;
 
-use crate::support::{Cluster, Finish, SOON};
+use crate::support::{Cluster, Finish, Jobs, SOON};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]

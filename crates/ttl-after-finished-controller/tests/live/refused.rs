@@ -9,7 +9,7 @@ use jiff::SignedDuration;
 use local_control_plane::eventually;
 use serde_json::json;
 
-use crate::support::{CHART, Cluster, PROBE, Replica};
+use crate::support::{CHART, Cluster, Jobs, PROBE, Replica};
 
 const JOBS: usize = 20;
 /// Deletes of refused Jobs that may go between the expiry of another Job and its delete: those of three seconds, by the

@@ -2,7 +2,7 @@
 
 use controller_testing::soon;
 
-use crate::support::{Cluster, Finish};
+use crate::support::{Cluster, Finish, Jobs};
 
 const JOBS: usize = 50;
 

@@ -7,27 +7,6 @@ use crate::world::{World, process};
 const PENDING: &str = "ttl_after_finished_controller_jobs_pending";
 
 #[tokio::test(start_paused = true)]
-async fn a_job_is_deleted_when_its_ttl_has_passed_and_no_sooner() {
-    let world = World::with_finished_job("job", 100, 0);
-    let controller = world.start_and_pass(99).await;
-    assert!(world.lives("job"));
-    assert_eq!(controller.metric(PENDING), 1);
-    assert!(!world.lives_after(2, "job").await);
-    assert_eq!(controller.metric(PENDING), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_ttl_of_zero_deletes_at_once() {
-    let world = World::new();
-    world.job("job", 0);
-    let _controller = world.start_and_settle().await;
-    assert!(world.lives("job"), "it has not finished");
-    world.finish("job", 0);
-    world.settle().await;
-    assert!(!world.lives("job"));
-}
-
-#[tokio::test(start_paused = true)]
 async fn each_job_takes_one_delete_of_just_the_state_that_was_judged() {
     let world = World::with_finished_job("job", 10, -60);
     let uid = world.uid("job");
@@ -124,17 +103,6 @@ async fn a_deleted_job_leaves_nothing_behind() {
     assert_eq!(controller.metric(PENDING), 0);
     assert_eq!(controller.metric("informer_objects"), 0);
     assert_eq!(controller.metric("workqueue_depth"), 0);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_deletion_is_told_in_an_event_with_its_finish_and_lag() {
-    let world = World::with_finished_job("job", 10, 0);
-    let _controller = world.start_and_pass(20).await;
-    assert_eq!(
-        world.events(),
-        ["job Normal TTLExpired \
-          finished at 2026-01-01T00:00:00Z, expired at 2026-01-01T00:00:10Z, deleted 0.000 s later"]
-    );
 }
 
 #[tokio::test(start_paused = true)]

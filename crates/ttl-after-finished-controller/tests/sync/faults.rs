@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use embedded_apiserver::{Fault, RecordedRequest, RequestVerb};
 
-use crate::world::{World, process};
+use crate::world::World;
 
 fn deletes(request: &RecordedRequest) -> bool {
     request.resource == "jobs" && request.verb == RequestVerb::Delete
@@ -64,15 +64,6 @@ async fn deletes_that_are_refused_for_a_minute_are_made_up_for_within_ten_second
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_delete_whose_answer_is_lost_is_not_repeated_once_it_took_effect() {
-    let world = World::with_finished_job("job", 10, 0);
-    world.fail_next(1, RequestVerb::Delete, "jobs", Fault::DropAfterEffect);
-    let _controller = world.start_and_pass(60).await;
-    assert!(!world.lives("job"));
-    assert_eq!(world.server.requests().only(deletes).len(), 1);
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_refusal_that_a_proxy_turns_into_a_page_with_200_is_no_success() {
     let world = World::with_finished_job("job", 10, 0);
     let _controller = world.start_and_pass(5).await;
@@ -92,14 +83,6 @@ async fn a_refusal_that_a_proxy_turns_into_a_page_with_200_is_no_success() {
     assert!(world.lives_after(20, "job").await);
     world.server.clear_faults();
     assert!(!world.lives_after(60, "job").await);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_delete_that_never_arrived_is_made_again() {
-    let world = World::with_finished_job("job", 10, 0);
-    world.fail_next(1, RequestVerb::Delete, "jobs", Fault::DropBefore);
-    let _controller = world.start_and_pass(60).await;
-    assert!(!world.lives("job"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,26 +137,4 @@ async fn jobs_that_are_refused_keep_no_other_job_waiting() {
     world.pass(100).await;
     let asked = world.sent_since(mark).to("jobs").len();
     assert!((500..=1_300).contains(&asked), "{asked} requests in 100 s");
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_was_wrongly_said_to_be_gone_is_deleted_within_the_hour() {
-    let world = World::new();
-    let _controller = world.start_and_settle().await;
-    world.fail_next(1, RequestVerb::Delete, "jobs", Fault::status(404, "NotFound"));
-    world.finished_job("job", 1, 0);
-    assert!(world.lives_after(3500, "job").await);
-    assert!(!world.lives_after(200, "job").await);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_tenth_of_a_request_a_second_is_slow_and_never_stuck() {
-    let world = World::new();
-    (0..15).for_each(|number| world.finished_job(&format!("job-{number}"), 1, -60));
-    let controller = world.start_with(process().limits(0.1, 1));
-    // A delete of each, and a read of the clock each minute.
-    world.pass(600).await;
-    assert!((0..15).all(|number| !world.lives(&format!("job-{number}"))));
-    assert_eq!(world.server.requests().to("jobs").writes().len(), 15);
-    assert_eq!(controller.metric("controller_sync_failures_total"), 0);
 }

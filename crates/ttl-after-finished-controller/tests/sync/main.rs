@@ -6,7 +6,11 @@ mod expiry;
 mod faults;
 mod histories;
 mod numbers;
+mod of_the_loop;
 mod policies;
-mod tenants;
+mod stories;
 mod terms;
 mod world;
+
+pub(crate) use controller_testing::told_on_embedded as told;
+pub(crate) use ttl_after_finished_controller::TtlAfterFinishedController as Told;

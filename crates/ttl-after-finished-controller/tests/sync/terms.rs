@@ -1,8 +1,6 @@
-//! Standbys, changes of leader, restarts, dry run.
+//! Changes of leader, restarts.
 
 use crate::world::{World, process};
-
-controller_testing::shows_planned!(["delete"]);
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_keeps_the_time() {
@@ -27,17 +25,4 @@ async fn only_the_leader_deletes_and_its_successor_goes_on() {
     world.pass(5).await;
     assert_eq!(second.metric("ttl_after_finished_controller_jobs_pending"), 1);
     assert!(!world.lives_after(60, "late").await);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dry_run_writes_nothing_at_all() {
-    let world = World::with_finished_job("job", 10, 0);
-    world.job("undated", 0);
-    world.edit("undated", |job| {
-        job["status"]["conditions"] = serde_json::json!([{ "type": "Failed", "status": "True" }]);
-    });
-    let controller = world.start_with(process().configured(|config| config.common.dry_run = true));
-    assert!(world.lives_after(600, "job").await);
-    assert_eq!(world.all_writes(), Vec::<String>::new());
-    assert_eq!(controller.metric("controller_planned_writes_total"), 1);
 }

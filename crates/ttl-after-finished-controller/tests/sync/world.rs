@@ -1,8 +1,10 @@
 //! Jobs on the embedded API server, next to our loop. Time is tokio's, paused.
 
 use embedded_apiserver::JOBS;
-use serde_json::{Value, json};
+use serde_json::json;
 use ttl_after_finished_controller::TtlAfterFinishedController;
+
+pub(crate) use crate::stories::job;
 
 controller_testing::world!(TtlAfterFinishedController, &JOBS);
 
@@ -37,12 +39,4 @@ impl World {
         let ttl: Option<i64> = ttl.into();
         self.edit(name, |job| job["spec"]["ttlSecondsAfterFinished"] = json!(ttl));
     }
-}
-
-pub(crate) fn job(name: &str, ttl: Option<i64>) -> Value {
-    let pod = json!({ "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }] });
-    json!({
-        "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": name },
-        "spec": { "ttlSecondsAfterFinished": ttl, "template": { "spec": pod } },
-    })
 }

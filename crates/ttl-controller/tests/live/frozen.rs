@@ -6,7 +6,7 @@ use controller_runtime::clock::Clock;
 use controller_testing::cluster::binary;
 use controller_testing::proxy::Proxy;
 
-use crate::support::{BUILT, Cluster, Replica, SOON};
+use crate::support::{BUILT, Cluster, Nodes, Replica, SOON};
 
 /// As client-go: a ping after 30 s of silence, and 15 s for its answer; then a new list. Without pings the watch would
 /// be silent for five minutes.
@@ -19,13 +19,15 @@ async fn live_frozen_connections_are_noticed_by_pings_and_the_lease_is_kept() {
     cluster.add([0, 1], None).await;
     let proxy = Proxy::before(&cluster.kubeconfig).await;
     let replica = Replica::start(&binary(BUILT), proxy.kubeconfig(), &[]);
-    cluster.until_all_carry(2, "0", SOON).await;
+    cluster.until_all_carry(2, "0").await;
 
     let clock = Clock::system();
     let frozen = clock.instant();
     proxy.freeze();
     cluster.add([2], None).await;
-    cluster.until_all_carry(3, "0", NOTICED_WITHIN + SOON).await;
+    cluster
+        .until_all_carry_within(NOTICED_WITHIN + SOON, 3, "0")
+        .await;
     let took = clock.instant() - frozen;
     assert!(took <= NOTICED_WITHIN, "noticed after {took:?}");
     assert_eq!(replica.said("\"working\""), 1, "it leads all the time");

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use rand::RngExt;
 use tokio::time::Instant;
 
-use crate::support::{Cluster, QUICK_LEASE, Replica, SOON, TTL, name};
+use crate::support::{Cluster, Nodes, QUICK_LEASE, Replica, SOON, TTL, name};
 
 /// Starts a leader and a standby with `args`.
 async fn leader_and_standby(cluster: &Cluster, args: &[&str]) -> (Replica, Replica) {
@@ -180,7 +180,7 @@ async fn note_values(cluster: &Cluster, values: &Mutex<BTreeMap<String, Vec<Stri
 /// Every kill falls into or near a roll-out.
 async fn across_the_boundary(cluster: &Cluster, kills: usize) {
     let mut replicas = vec![cluster.start(&QUICK_LEASE), cluster.start(&QUICK_LEASE)];
-    cluster.until_all_carry(101, "15", SOON).await;
+    cluster.until_all_carry(101, "15").await;
     let mut wanted = "15";
     for kill in 0..kills {
         wanted = if wanted == "15" { "0" } else { "15" };
@@ -201,7 +201,7 @@ async fn across_the_boundary(cluster: &Cluster, kills: usize) {
         killed.process.wait_exit(SOON).await.unwrap();
         replicas.push(cluster.start(&QUICK_LEASE));
         let nodes = if wanted == "0" { 89 } else { 101 };
-        cluster.until_all_carry(nodes, wanted, SOON).await;
+        cluster.until_all_carry(nodes, wanted).await;
         if kill % 10 == 9 {
             println!("{} kills, all {nodes} nodes at {wanted}", kill + 1);
         }

@@ -2,21 +2,24 @@
 //!
 //! | file | shows |
 //! |---|---|
-//! | `boundary` | the boundary scenario, restarts, removal, metrics |
+//! | `stories` | the boundary scenario, restarts, removal, an outage: told in `tests/sync` as well |
+//! | `readout` | the admin server, `explain` |
 //! | `leaders` | hand-over after SIGTERM and SIGKILL, a Lease shared with client-go, fifty kills |
 //! | `metrics` | who may read the metrics |
-//! | `outage` | the API server away for a minute, throttling |
 //! | `preflight` | what `preflight` says beside the built-in loop |
 //! | `rival` | the built-in loop running beside ours |
 //! | `refusals` | wrong flags, files and permissions |
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test")]
 
-mod boundary;
 mod frozen;
 mod leaders;
 mod metrics;
-mod outage;
 mod preflight;
+mod readout;
 mod refusals;
 mod rival;
+#[path = "../sync/stories/mod.rs"]
+mod stories;
 mod support;
+
+pub(crate) use controller_testing::told_on_real as told;

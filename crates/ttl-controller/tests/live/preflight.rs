@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use crate::support::Cluster;
+use crate::support::{Cluster, Nodes};
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]

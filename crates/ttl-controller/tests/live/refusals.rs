@@ -12,7 +12,7 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::support::{BUILT, Cluster, Replica, SOON};
+use crate::support::{BUILT, Cluster, Nodes, Replica, SOON};
 
 /// Runs the binary with `args` and a file `content` named in them as `FILE`; its exit code and output.
 async fn outcome(args: &[&str], content: &str) -> (Option<i32>, String) {
@@ -130,7 +130,7 @@ async fn an_unreachable_api_server_is_waited_for() {
 async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
     let cluster = Cluster::with_nodes(0..120, None).await;
     let replica = cluster.start(&[]);
-    cluster.until_all_carry(120, "15", SOON).await;
+    cluster.until_all_carry(120, "15").await;
     // A standby watches the lease.
     let standby = cluster.start(&[]);
     // A rival, for the event.
@@ -181,7 +181,9 @@ async fn live_a_missing_permission_is_named_and_used_once_it_is_granted() {
 
     let rules = json!([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch", "patch"]}]);
     cluster.grant(rules).await;
-    cluster.until_all_carry(3, "0", Duration::from_secs(90)).await;
+    cluster
+        .until_all_carry_within(Duration::from_secs(90), 3, "0")
+        .await;
     assert_eq!(replica.stop().await, Some(0));
 }
 

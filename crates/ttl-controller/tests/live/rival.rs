@@ -3,7 +3,7 @@
 use controller_testing::long_or_short;
 use local_control_plane::eventually;
 
-use crate::support::{Cluster, SOON};
+use crate::support::{Cluster, Nodes, SOON};
 
 const NODES: usize = 95;
 

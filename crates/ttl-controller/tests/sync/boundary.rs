@@ -7,20 +7,6 @@ use embedded_apiserver::Fault;
 use crate::world::{World, writes_of};
 
 #[tokio::test(start_paused = true)]
-async fn the_boundary_scenario() {
-    let world = World::with_nodes(120, None);
-    let _controller = world.start_and_pass(60).await;
-    assert_eq!(world.carried(), [("15".to_owned(), 120)].into());
-
-    world.remove(90..120);
-    assert_eq!(world.carried_after(60).await, [("15".to_owned(), 90)].into());
-
-    world.remove([89]);
-    assert_eq!(world.carried_after(60).await, [("0".to_owned(), 89)].into());
-    assert_eq!(world.writes().len(), 120 + 89);
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_patch_holds_nothing_but_the_annotation() {
     let world = World::with_nodes(1, None);
     let _controller = world.start_and_pass(60).await;
@@ -63,27 +49,12 @@ async fn nothing_is_written_before_the_whole_list_is_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_inside_the_overlap_writes_nothing() {
-    let world = World::with_nodes(95, Some("15"));
-    let _controller = world.start_and_pass(3600).await;
-    assert_eq!(world.writes(), Vec::<String>::new());
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_new_node_gets_the_value_of_the_others() {
     let world = World::with_nodes(95, Some("15"));
     let _controller = world.start_and_pass(10).await;
     world.add([95], None);
     world.pass(10).await;
     assert_eq!(world.writes(), writes_of(95, "15"));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_value_that_is_no_integer_is_overwritten() {
-    let world = World::with_nodes(3, Some("0"));
-    world.annotate(1, "soon");
-    let _controller = world.start_and_pass(10).await;
-    assert_eq!(world.writes(), writes_of(1, "0"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,24 +1,6 @@
-//! Standbys, changes of leader, dry run.
+//! Changes of leader.
 
-use std::time::Duration;
-
-use embedded_apiserver::Fault;
-
-use crate::world::{World, process, writes_of};
-
-controller_testing::shows_planned!(["annotate", "remove"]);
-
-#[tokio::test(start_paused = true)]
-async fn a_standby_writes_nothing_until_it_leads() {
-    let world = World::with_nodes(3, None);
-    world.lease_held_by("somebody-else");
-    let standby = world.start_with(process().elected_as("us"));
-    world.pass(10).await;
-    assert_eq!(world.writes(), Vec::<String>::new());
-    assert_eq!(standby.metric("informer_objects"), 3);
-    assert_eq!(world.carried_after(60).await, [("0".to_owned(), 3)].into());
-    assert_eq!(world.writes().len(), 3);
-}
+use crate::world::{World, process};
 
 #[tokio::test(start_paused = true)]
 async fn a_change_of_leader_inside_the_overlap_writes_nothing() {
@@ -53,27 +35,4 @@ async fn a_stolen_lease_stops_the_writes_of_a_roll_out() {
     );
     // The thief never renews: after its lease has expired we go on, and finish.
     assert_eq!(world.carried_after(120).await, [("30".to_owned(), 1000)].into());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_dry_run_writes_nothing_at_all() {
-    let world = World::with_nodes(120, None);
-    let controller = world.start_with(process().configured(|config| config.common.dry_run = true));
-    world.pass(600).await;
-    world.annotate(1, "soon");
-    world.pass(600).await;
-    assert_eq!(world.all_writes(), Vec::<String>::new());
-    assert!(controller.metric("controller_planned_writes_total") >= 121);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_stopped_controller_finishes_the_write_under_way() {
-    let world = World::with_nodes(3, Some("0"));
-    let controller = world.start_and_pass(10).await;
-    world.fail_writes(1, Fault::Delay(Duration::from_secs(5)));
-    world.annotate(1, "7");
-    world.pass(1).await;
-    controller.stop().await;
-    assert_eq!(world.carried(), [("0".to_owned(), 3)].into());
-    assert_eq!(world.writes(), writes_of(1, "0"));
 }

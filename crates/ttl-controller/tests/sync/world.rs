@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use ttl_controller::TtlController;
 use ttl_controller::config::Config;
 
-pub(crate) const TTL: &str = "node.alpha.kubernetes.io/ttl";
+pub(crate) use crate::stories::{TTL, name, node};
 
 controller_testing::world!(TtlController, &NODES);
 
@@ -120,13 +120,6 @@ pub(crate) fn removal() -> Start<Config> {
     process().configured(|config| config.remove = true)
 }
 
-pub(crate) fn node(number: usize, ttl: Option<&str>) -> Value {
-    let annotations: BTreeMap<_, _> = ttl.map(|ttl| (TTL, ttl)).into_iter().collect();
-    json!({
-        "apiVersion": "v1", "kind": "Node", "metadata": {"name": name(number), "annotations": annotations},
-    })
-}
-
 /// The value of each node; `none` if it has no annotation.
 pub(crate) fn carried_by(server: &Server) -> BTreeMap<String, String> {
     let nodes = server.list(&NODES).into_iter();
@@ -136,10 +129,6 @@ pub(crate) fn carried_by(server: &Server) -> BTreeMap<String, String> {
             .map_or("none".to_owned(), str::to_owned)
     };
     nodes.map(|node| (objects::name(&node), ttl(&node))).collect()
-}
-
-pub(crate) fn name(number: usize) -> String {
-    format!("node-{number:04}")
 }
 
 /// The one write that gives a node this value.

@@ -1,28 +1,5 @@
 use super::*;
 
-#[tokio::test(start_paused = true)]
-async fn a_kind_whose_definition_comes_later_is_found() {
-    let world = World::new();
-    let unknown = json!({
-        "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "web", "uid": "early" },
-    });
-    world.pod("early", Some(&unknown));
-    world.pdb("web", "maxUnavailable", &json!(1));
-    let _controller = world.start_and_pass(60).await;
-    assert_eq!(
-        world.failure("web"),
-        "no matches for kind \"Widget\" in version \"example.com/v1\""
-    );
-    world.define_widgets(true);
-    let widget = world.workload("Widget", "web", 1);
-    world.edit("early", |pod| {
-        pod["metadata"]["ownerReferences"] = json!([owner(&widget)]);
-    });
-    // A group that is not served is asked for again after 30 s, by a budget that is tried again within a minute.
-    world.pass(90).await;
-    assert_eq!(world.numbers("web"), numbers(1, 1, 0, 1));
-}
-
 /// 500 pods of one tenant name controllers of groups that nobody serves, each of another one.
 #[tokio::test(start_paused = true)]
 async fn made_up_controllers_of_one_budget_keep_no_other_budget_waiting() {

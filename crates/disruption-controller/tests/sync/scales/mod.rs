@@ -3,7 +3,6 @@
 mod kinds;
 mod owners;
 
-use controller_testing::objects::owner;
 use embedded_apiserver::{DEPLOYMENTS, Fault, REPLICA_SETS};
 use rstest::rstest;
 use serde_json::{Value, json};

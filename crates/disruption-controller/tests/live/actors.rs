@@ -12,18 +12,18 @@ use kube::api::{DeleteParams, ListParams, PostParams};
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 
-use crate::support::{Cluster, set_ready};
+use crate::support::{Budgets, Cluster, set_ready};
 
 /// How long each step of a pod's life takes: to be bound, to be ready, to be gone. Longer than the API server waits
 /// before it tries an eviction again that met another write of the budget (500 ms), so that drains are held up.
 const STEP: Duration = Duration::from_secs(1);
 
 /// They play until it is dropped.
-pub(crate) struct Stage {
+pub(crate) struct Actors {
     _tasks: TaskSet,
 }
 
-impl Stage {
+impl Actors {
     /// On these nodes, which are made.
     pub(crate) async fn with_nodes(cluster: &Cluster, names: &[&str]) -> Self {
         for name in names {
@@ -31,7 +31,7 @@ impl Stage {
                 .create(json!({"kind": "Node", "metadata": {"name": name}}))
                 .await;
         }
-        let (nodes, pods) = (Api::all(cluster.control_plane.client()), cluster.pods());
+        let (nodes, pods) = (Api::all(cluster.control_plane.client()), cluster.pod_api());
         let mut tasks = TaskSet::new();
         tasks.spawn("scheduler and kubelets", async move {
             let clock = Clock::system();
