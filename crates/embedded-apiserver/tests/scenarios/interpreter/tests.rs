@@ -100,7 +100,7 @@ fn what_makes_no_sense_is_refused_with_its_line() {
         "## s\nGET pods\n200\n## s\nGET pods\n200" => "4: there are two of this name";
         "## s\nGET pods\n200 {a: b} odd" => "3: odd is unknown";
         "## s\nGET pods\n200 {}" => "3: {} says nothing";
-        "## s\nGET pods\n200 itms [a]" => "3: [\"a\"] says nothing";
+        "## s\nGET pods\n200 list [a]" => "3: [\"a\"] says nothing";
         "## s\nGET pods\n200 newer than" => "3: a value is missing";
     } {
         let found = parse(text).unwrap_err();
