@@ -95,6 +95,7 @@ fn what_makes_no_sense_is_refused_with_its_line() {
         "## s\nfor each x, y\n  | 1 |\nend" => "2: each row must have 2 cells";
         "## s\ndo it {}" => "2: it is not said";
         "to make name\nGET pods/${name}\n200\nend\n## s\ndo make {other: x}" => "6: make takes";
+        "to make name\nGET pods/${name}\n200\nend\n## s\nGET pods\n200" => "1: make is never done";
         "setting odd\n## s\nGET pods\n200" => "1: odd is no setting";
         "GET pods\n200\n## s\nGET pods\n200" => "1: ";
         "## s\nGET pods\n200\n## s\nGET pods\n200" => "4: there are two of this name";
