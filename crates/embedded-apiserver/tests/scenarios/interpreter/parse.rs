@@ -54,6 +54,7 @@ pub(super) fn parse(text: &str) -> Result<Transcript, String> {
             let name = words.next().ok_or_else(|| at("to NAME PARAMETERS".to_owned()))?;
             let (parameters, steps) = (words.collect(), block(line, &mut rest, &procedures)?);
             procedures.push(Arc::new(Procedure {
+                line: line.number,
                 name,
                 parameters,
                 steps,
@@ -90,7 +91,14 @@ pub(super) fn parse(text: &str) -> Result<Transcript, String> {
         transcript.scenarios.push(Script { name, since, steps });
     }
     file.is_used_up()?;
-    Ok(transcript)
+    // Each step that does it holds it, too.
+    match procedures
+        .iter()
+        .find(|procedure| Arc::strong_count(procedure) == 1)
+    {
+        Some(unused) => Err(format!("{}: {} is never done", unused.line, unused.name)),
+        None => Ok(transcript),
+    }
 }
 
 fn setting(name: &str) -> Option<Setting> {

@@ -47,12 +47,14 @@ impl Play<'_> {
         Box::pin(async move {
             for step in steps {
                 let done = self.step(&step.act).await;
-                let here = format!("{}:{}: {}", self.file, step.line, step.text);
-                done.map_err(|why| match &step.act {
-                    // The step that failed has said where.
-                    Act::ForEach { .. } if why.starts_with(self.file) => why,
-                    Act::Do(..) if why.starts_with(self.file) => format!("{why}\nin {here}"),
-                    _ => format!("{here}\n{why}"),
+                done.map_err(|why| {
+                    let here = format!("{}:{}: {}", self.file, step.line, step.text);
+                    match &step.act {
+                        // The step that failed has said where.
+                        Act::ForEach { .. } if why.starts_with(self.file) => why,
+                        Act::Do(..) if why.starts_with(self.file) => format!("{why}\nin {here}"),
+                        _ => format!("{here}\n{why}"),
+                    }
                 })?;
             }
             Ok(())
@@ -136,15 +138,15 @@ impl Play<'_> {
             }
         };
         for row in rows {
-            let said: Vec<String> = names
-                .iter()
-                .zip(&row)
-                .map(|(name, value)| format!("${name} = {value}"))
-                .collect();
-            self.names.extend(names.iter().cloned().zip(row));
-            self.steps(steps)
-                .await
-                .map_err(|why| format!("{why}\nwhere {}", said.join(", ")))?;
+            self.names.extend(names.iter().cloned().zip(row.clone()));
+            let done = self.steps(steps).await;
+            done.map_err(|why| {
+                let said = names
+                    .iter()
+                    .zip(&row)
+                    .map(|(name, value)| format!("${name} = {value}"));
+                format!("{why}\nwhere {}", said.collect::<Vec<_>>().join(", "))
+            })?;
         }
         Ok(())
     }

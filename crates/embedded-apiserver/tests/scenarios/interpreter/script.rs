@@ -58,6 +58,7 @@ pub(super) enum Act {
 /// Steps that scenarios of a file share.
 #[derive(Debug)]
 pub(super) struct Procedure {
+    pub(super) line: usize,
     pub(super) name: String,
     pub(super) parameters: Vec<String>,
     pub(super) steps: Vec<Step>,

@@ -95,12 +95,13 @@ fn what_makes_no_sense_is_refused_with_its_line() {
         "## s\nfor each x, y\n  | 1 |\nend" => "2: each row must have 2 cells";
         "## s\ndo it {}" => "2: it is not said";
         "to make name\nGET pods/${name}\n200\nend\n## s\ndo make {other: x}" => "6: make takes";
+        "to make name\nGET pods/${name}\n200\nend\n## s\nGET pods\n200" => "1: make is never done";
         "setting odd\n## s\nGET pods\n200" => "1: odd is no setting";
         "GET pods\n200\n## s\nGET pods\n200" => "1: ";
         "## s\nGET pods\n200\n## s\nGET pods\n200" => "4: there are two of this name";
         "## s\nGET pods\n200 {a: b} odd" => "3: odd is unknown";
         "## s\nGET pods\n200 {}" => "3: {} says nothing";
-        "## s\nGET pods\n200 itms [a]" => "3: [\"a\"] says nothing";
+        "## s\nGET pods\n200 list [a]" => "3: [\"a\"] says nothing";
         "## s\nGET pods\n200 newer than" => "3: a value is missing";
     } {
         let found = parse(text).unwrap_err();

@@ -80,7 +80,11 @@ fn flow(text: &str) -> Option<usize> {
 pub(super) fn single(tokens: &mut &[Token]) -> Result<Expr, String> {
     let base = match tokens {
         [Token::Value(value), ..] => value.clone(),
-        [Token::Word(word), ..] => yaml(word)?,
+        [Token::Word(word), ..] => match word.parse::<u16>() {
+            Ok(number) => Value::from(number),
+            Err(_) if word.starts_with('$') => Value::from(word.as_str()),
+            Err(_) => yaml(word)?,
+        },
         [] => return Err("a value is missing".to_owned()),
     };
     *tokens = &tokens[1..];
