@@ -12,7 +12,7 @@ use controller_core::fingerprint::Fingerprint;
 use controller_core::meta::{ObjectKey, Uid};
 use controller_core::time::saturating_add;
 use controller_testing::encodings::assert_the_same_views;
-use controller_testing::sim::{self, Bounds, Explored, Model, NOW, SimObject, SimResource, Watch};
+use controller_testing::sim::{self, Bounds, Explored, Model, NOW, Op, SimObject, SimResource, Watch};
 use jiff::{SignedDuration, Timestamp};
 use prometheus::Registry;
 use proptest::prelude::*;
@@ -511,6 +511,30 @@ proptest! {
     #[test]
     fn in_no_window_more_go_than_the_brake_lets(ops in sim::ops(any_action())) {
         sim::run(Cluster::braked(None), &ops);
+    }
+}
+
+#[test]
+fn nothing_is_left_of_a_pod_that_goes_before_its_refusal_is_answered() {
+    let (pod, node, taint, stamped, tolerates) = (1, 0, 0, false, Tolerates::Nothing);
+    for answers in 0..4 {
+        let mut cluster = Cluster::new();
+        cluster.config.evict_through_budgets = Some(TAINTS.join(","));
+        let mut ops = vec![
+            Op::Act(Act::Refuse),
+            Op::Act(Act::Bind { pod, node, tolerates }),
+            Op::Act(Act::Taint { node, taint, stamped }),
+            Op::Deliver(0),
+            Op::Deliver(1),
+        ];
+        ops.extend((0..answers).map(|_| Op::Answer(0)));
+        let goes = [Act::Delete(pod), Act::End(pod)].map(Op::Act);
+        ops.push(Op::Arrive(0));
+        ops.extend(
+            goes.into_iter()
+                .chain([Op::Deliver(0), Op::Deliver(0), Op::Answer(0)]),
+        );
+        sim::run(cluster, &ops);
     }
 }
 
