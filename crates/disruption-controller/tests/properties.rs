@@ -20,7 +20,7 @@ use controller_core::controller::{Accepted, Completed, Loop, Now, RequestOf};
 use controller_core::fingerprint::Fingerprint;
 use controller_core::meta::ObjectKey;
 use controller_testing::encodings::assert_the_same_views;
-use controller_testing::sim::{self, Bounds, Explored, Model, NOW, SimObject, Watch};
+use controller_testing::sim::{self, Bounds, Explored, Model, NOW, ProcessBug, SimObject, Watch};
 use disruption_controller::DisruptionController;
 use disruption_controller::config::Config;
 use disruption_controller::discovery::Kind;
@@ -44,6 +44,8 @@ enum Bug {
     WritesNothing,
     /// Answers have no `Date`.
     NoDate,
+    /// What a process must not do.
+    Process(ProcessBug),
 }
 
 impl Cluster {
@@ -205,6 +207,13 @@ impl Model for Cluster {
         event_loop.scheduled(1)
     }
 
+    fn process_bug(&self) -> Option<ProcessBug> {
+        match self.bug {
+            Some(Bug::Process(bug)) => Some(bug),
+            _ => None,
+        }
+    }
+
     fn remembered(&self, state: &State) -> usize {
         state.held()
     }
@@ -275,7 +284,7 @@ const LOST: Bounds = Bounds {
 
 #[test]
 fn no_run_within_bounds_leaves_a_status_that_is_wrong() {
-    sim::assert_sound(one_budget(None), LOST);
+    sim::assert_sound(&one_budget(None), LOST);
 }
 
 #[test]
@@ -299,6 +308,32 @@ fn an_answer_that_does_not_show_a_wrong_clock_is_found() {
 }
 
 #[test]
+fn a_dry_run_that_writes_is_found() {
+    let bug = Some(Bug::Process(ProcessBug::WritesInDryRun));
+    sim::assert_drawn(
+        &Cluster {
+            bug,
+            ..Cluster::new()
+        },
+        any_action(),
+        "a dry run sends",
+    );
+}
+
+#[test]
+fn a_process_that_does_not_notice_that_another_leads_is_found() {
+    let bug = Some(Bug::Process(ProcessBug::KeepsItsTerm));
+    sim::assert_drawn(
+        &Cluster {
+            bug,
+            ..Cluster::new()
+        },
+        any_action(),
+        "sent without the term",
+    );
+}
+
+#[test]
 fn nothing_is_left_of_ten_thousand_objects() {
     sim::run_through(Cluster::new(), 10_000, any_action());
 }
@@ -308,9 +343,9 @@ proptest! {
 
     #[test]
     fn every_run_ends_with_statuses_that_say_what_the_pods_are(
-        ops in sim::ops(any_action()),
+        (roles, steps) in sim::runs(any_action()),
     ) {
-        sim::run(Cluster::new(), &ops);
+        sim::run_among(Cluster::new(), &roles, &steps);
     }
 
     #[test]

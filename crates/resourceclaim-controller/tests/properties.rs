@@ -5,41 +5,22 @@
 
 use std::time::Duration;
 
-use controller_core::controller::RequestOf;
 use controller_core::fingerprint::Fingerprint;
 use controller_testing::encodings::assert_the_same_views;
-use controller_testing::sim::{self, Bounds, Explored, Op, Process, Sim};
-use proptest::collection::vec;
+use controller_testing::sim::{self, Bounds, Explored, Op, ProcessBug, Role, Sim};
 use proptest::prelude::*;
-use resourceclaim_controller::requests::Write;
-use resourceclaim_controller::view::{ClaimView, ClaimWire, PodWire};
+use resourceclaim_controller::view::{ClaimWire, PodWire};
 use serde_json::json;
 
-use crate::model::{any_action, key_of};
-use crate::server::others::{Act, numbered, pod};
-use crate::server::{Bug, CROWDED, FREE, Server};
+use crate::model::any_action;
+use crate::server::others::{Act, pod};
+use crate::server::{Bug, Server};
 
 /// The API server, with claims of the user.
 fn server() -> Server {
     let mut server = Server::new(false);
     server.make_users_claims();
     server
-}
-
-/// True if everything that the process may still act on shows that the claim is recorded.
-fn sees_recorded(process: &Process<Server>, claim: &ClaimView) -> bool {
-    let Some(owner) = claim.owning_pod() else {
-        return [CROWDED, FREE].contains(&&*claim.key.name);
-    };
-    let makes_it = |ask: &RequestOf<_>| match ask {
-        RequestOf::Write(Write::Create(create)) => create.claim() == claim.key,
-        _ => false,
-    };
-    let is_recorded = process.stores().pods.get(&key_of(owner)).is_some_and(|pod| {
-        let mut recorded = pod.statuses.iter().filter_map(|status| status.claim.as_ref());
-        claim.is_controlled_by(&pod.uid) && recorded.any(|recorded| *recorded == claim.key.name)
-    });
-    is_recorded && !process.on_their_way().any(makes_it)
 }
 
 impl Explored for Server {
@@ -79,6 +60,21 @@ fn one_pod() -> Server {
     server
 }
 
+/// A pod of a group, whose claim the group has, once it is there.
+fn one_pod_of_a_group() -> Server {
+    let mut server = Server {
+        acts: vec![
+            Act::MakeGroup,
+            Act::Schedule(0),
+            Act::RemoveGroup,
+            Act::RemovePod(0),
+        ],
+        ..Server::new(true)
+    };
+    server.make_pod(&pod(0), 4);
+    server
+}
+
 /// The pod whose claim is made and recorded.
 fn one_pod_with_its_claim() -> Server {
     let mut sim = Sim::new(one_pod());
@@ -96,12 +92,23 @@ fn one_finished_pod() -> Server {
 
 #[test]
 fn no_run_within_bounds_leaves_a_pod_without_its_claim() {
-    sim::assert_sound(one_pod(), ONE_EACH);
+    sim::assert_sound(&one_pod(), ONE_EACH);
 }
 
 #[test]
 fn no_run_within_bounds_leaves_a_claim_of_a_pod_that_is_done() {
-    sim::assert_sound(one_finished_pod(), ONE_EACH);
+    sim::assert_sound(&one_finished_pod(), ONE_EACH);
+}
+
+/// Two acts; the term does not end.
+#[test]
+fn no_run_within_bounds_leaves_a_group_without_its_claim() {
+    let bounds = Bounds {
+        acts: 2,
+        terms: 0,
+        ..ONE_EACH
+    };
+    sim::assert_sound(&one_pod_of_a_group(), bounds);
 }
 
 /// The term does not end.
@@ -110,7 +117,7 @@ fn no_run_within_bounds_mistakes_a_pod_for_another_of_its_name() {
     let mut server = one_pod_with_its_claim();
     server.acts = vec![Act::Finish(0), Act::ReplacePod(0, 0)];
     let bounds = Bounds { terms: 0, ..ONE_EACH };
-    sim::assert_sound(server, bounds);
+    sim::assert_sound(&server, bounds);
 }
 
 #[test]
@@ -118,6 +125,13 @@ fn a_claim_that_is_given_back_whatever_has_become_of_it_is_found() {
     let mut server = one_finished_pod();
     server.bug = Some(Bug::NoVersion);
     sim::assert_found(server, ONE_EACH, 1, "deleted twice");
+}
+
+#[test]
+fn a_claim_of_a_group_that_is_recorded_and_not_written_is_found() {
+    let mut server = one_pod_of_a_group();
+    server.bug = Some(Bug::RecordsNothing);
+    sim::assert_found(server, ONE_EACH, 1, "Remember(Undone(");
 }
 
 #[test]
@@ -172,6 +186,18 @@ fn an_answer_that_the_watch_has_overtaken_does_not_count_for_a_key_that_joins_it
 }
 
 #[test]
+fn a_dry_run_that_writes_is_found() {
+    let bug = Some(Bug::Process(ProcessBug::WritesInDryRun));
+    sim::assert_drawn(&Server { bug, ..server() }, any_action(), "a dry run sends");
+}
+
+#[test]
+fn a_process_that_does_not_notice_that_another_leads_is_found() {
+    let bug = Some(Bug::Process(ProcessBug::KeepsItsTerm));
+    sim::assert_drawn(&Server { bug, ..server() }, any_action(), "sent without the term");
+}
+
+#[test]
 fn nothing_is_left_of_ten_thousand_objects() {
     sim::run_through(server(), 10_000, any_action());
 }
@@ -180,50 +206,27 @@ proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 2_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_run_ends_with_a_claim_for_every_entry_and_none_for_who_is_done(ops in sim::ops(any_action())) {
-        sim::run(server(), &ops);
+    fn every_run_ends_with_a_claim_for_every_entry_and_none_for_who_is_done(
+        (roles, steps) in sim::runs(any_action()),
+    ) {
+        sim::run_among(server(), &roles, &steps);
     }
 
     /// A pod has one claim for each entry, a live pod keeps its reservations and its claims, and every write is
     /// allowed: see [`server`].
     #[test]
     fn whatever_happens_all_pods_have_their_claims_in_the_end_and_no_other_has_one(
-        (processes, ops) in (1..3_usize).prop_flat_map(|processes| {
-            (Just(processes), vec((0..processes, sim::op(any_action())), 1..200))
-        })
+        (mut roles, steps) in sim::runs(any_action()), both_lead in any::<bool>(),
     ) {
-        let mut sim = Sim::new(Server {
+        let server = Server {
             is_prompt: true,
             permit_every: Duration::from_millis(1),
             ..server()
-        });
-        (1..processes).for_each(|_| sim.add_process());
-        for (process, op) in &ops {
-            // A process that has not seen a name recorded cannot know that the name must not be used again.
-            let claim = match op {
-                Op::Act(Act::DeleteClaim(number)) => numbered(sim.model(), *number),
-                _ => None,
-            };
-            let is_known = |claim| sim.processes().all(|process| sees_recorded(process, claim));
-            if processes == 1 || claim.is_none_or(is_known) {
-                sim.switch_to(*process);
-                sim.step(op);
-            }
-        }
-        let settle_all = |sim: &mut Sim<Server>| {
-            let before = sim.model().version();
-            for process in 0..processes {
-                sim.switch_to(process);
-                sim.settle();
-            }
-            sim.model().version() == before
         };
-        let has_settled = (0..20).any(|_| settle_all(&mut sim));
-        prop_assert!(has_settled, "something is written for ever");
-        for process in 0..processes {
-            sim.switch_to(process);
-            sim.check();
+        if both_lead {
+            roles.fill(Role::Leader);
         }
+        sim::run_among(server, &roles, &steps);
     }
 }
 

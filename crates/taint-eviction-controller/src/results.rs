@@ -106,6 +106,9 @@ impl TaintEvictionController {
             deadline,
             ..
         } = eviction;
+        if !cx.state.is_to_evict(pod, uid) {
+            return;
+        }
         let until = decide::waits_until(&self.through_budgets, taint, *deadline).unwrap_or(*deadline);
         let known = cx.state.through.of(pod, uid);
         if !known.is_some_and(|waiting| waiting.is_refused) {

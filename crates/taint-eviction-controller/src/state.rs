@@ -303,6 +303,11 @@ impl State {
         }
     }
 
+    /// False once the pod is gone, is another one, or may stay.
+    pub(crate) fn is_to_evict(&self, pod: &ObjectKey, uid: &Uid) -> bool {
+        self.evictions.get(pod).is_some_and(|entry| entry.uid == *uid)
+    }
+
     /// Drops all entries about a pod that is gone or on its way.
     fn forget(&mut self, pod: &ObjectKey, now: Now, out: &mut Output<TaintEvictionController>) {
         self.first_sights.remove(pod);

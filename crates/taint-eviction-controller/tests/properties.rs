@@ -12,7 +12,9 @@ use controller_core::fingerprint::Fingerprint;
 use controller_core::meta::{ObjectKey, Uid};
 use controller_core::time::saturating_add;
 use controller_testing::encodings::assert_the_same_views;
-use controller_testing::sim::{self, Bounds, Explored, Model, NOW, SimObject, SimResource, Watch};
+use controller_testing::sim::{
+    self, Bounds, Explored, Model, NOW, Op, ProcessBug, SimObject, SimResource, Watch,
+};
 use jiff::{SignedDuration, Timestamp};
 use prometheus::Registry;
 use proptest::prelude::*;
@@ -35,6 +37,10 @@ const TAINTS: [&str; 3] = [
 
 #[derive(Clone)]
 struct Cluster {
+    /// How many names pods have.
+    pod_names: usize,
+    /// How many names nodes have.
+    node_names: usize,
     pods: SimResource<TaintEvictionController, PodView>,
     /// Only nodes with taints are shown.
     nodes: SimResource<TaintEvictionController, NodeView>,
@@ -57,6 +63,8 @@ enum Bug {
     DeletesNothing,
     /// The watch does not show that a taint goes.
     HidesUntaints,
+    /// What a process must not do.
+    Process(ProcessBug),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -141,6 +149,8 @@ fn any_action() -> impl Strategy<Value = Act> {
 impl Cluster {
     fn new() -> Self {
         Self {
+            pod_names: PODS,
+            node_names: NODES,
             pods: SimResource::new(|stores: &mut Stores| &mut stores.pods),
             nodes: SimResource::new(|stores: &mut Stores| &mut stores.nodes),
             taints: BTreeMap::new(),
@@ -275,7 +285,7 @@ impl Model for Cluster {
     fn arrive(&mut self, ask: &RequestOf<TaintEvictionController>, now: Now) -> Completed<Answer> {
         match ask {
             RequestOf::Query(Query::Node { name, .. }) => {
-                let taints = (0..NODES).find(|number| node(*number) == *name);
+                let taints = (0..self.node_names).find(|number| node(*number) == *name);
                 let taints = taints
                     .and_then(|number| self.taints.get(&number))
                     .cloned()
@@ -315,7 +325,7 @@ impl Model for Cluster {
     }
 
     fn keys(&self) -> Vec<Key> {
-        let pods = (0..PODS).flat_map(|number| {
+        let pods = (0..self.pod_names).flat_map(|number| {
             [
                 Key::Pod(pod(number)),
                 Key::Due(pod(number)),
@@ -323,17 +333,17 @@ impl Model for Cluster {
                 Key::Again(pod(number)),
             ]
         });
-        let nodes = (0..NODES).map(|number| Key::Node(node(number)));
+        let nodes = (0..self.node_names).map(|number| Key::Node(node(number)));
         nodes.chain(pods).chain([Key::Brake]).collect()
     }
 
     /// A pod is judged with its node, too, and its judgement schedules its eviction.
     fn covers(&self, key: &Key) -> Vec<Key> {
-        let nodes = (0..NODES).map(|number| Key::Node(node(number)));
+        let nodes = (0..self.node_names).map(|number| Key::Node(node(number)));
         match key {
-            Key::Node(_) => (0..PODS).map(|number| Key::Pod(pod(number))).collect(),
+            Key::Node(_) => (0..self.pod_names).map(|number| Key::Pod(pod(number))).collect(),
             Key::Pod(_) => nodes.collect(),
-            Key::Brake => (0..PODS).map(|number| Key::Due(pod(number))).collect(),
+            Key::Brake => (0..self.pod_names).map(|number| Key::Due(pod(number))).collect(),
             Key::Due(pod) => nodes.chain([Key::Pod(pod.clone())]).collect(),
             Key::Evict(pod) | Key::Again(pod) => {
                 let before = [Key::Pod(pod.clone()), Key::Due(pod.clone()), Key::Brake];
@@ -344,7 +354,10 @@ impl Model for Cluster {
 
     /// Kubelets end the pods that are being deleted.
     fn come_to_rest(&mut self) -> bool {
-        let ending: Vec<_> = (0..PODS).map(pod).filter(|pod| self.is_deleting(pod)).collect();
+        let ending: Vec<_> = (0..self.pod_names)
+            .map(pod)
+            .filter(|pod| self.is_deleting(pod))
+            .collect();
         for pod in &ending {
             self.pods.delete(pod);
         }
@@ -354,6 +367,18 @@ impl Model for Cluster {
     /// A pod that may stay by now is not read.
     fn leaves_writes(&self) -> bool {
         true
+    }
+
+    fn process_bug(&self) -> Option<ProcessBug> {
+        match self.bug {
+            Some(Bug::Process(bug)) => Some(bug),
+            _ => None,
+        }
+    }
+
+    /// A brake that is engaged is news to each leader.
+    fn leaders_agree(&self) -> bool {
+        !self.is_held_for_ever()
     }
 
     fn remembered(&self, state: &State) -> usize {
@@ -370,7 +395,7 @@ impl Model for Cluster {
             return self.check_window();
         }
         for SimObject { view, .. } in self.pods.objects().values() {
-            let number = (0..NODES).find(|number| node(*number) == view.node);
+            let number = (0..self.node_names).find(|number| node(*number) == view.node);
             let is_tainted = number
                 .and_then(|number| self.taints.get(&number))
                 .is_some_and(|taints| !taints.is_empty());
@@ -442,6 +467,8 @@ impl Explored for Cluster {
 /// A pod on a node with a taint, which it tolerates for three seconds.
 fn one_pod(bug: Option<Bug>) -> Cluster {
     let mut cluster = Cluster {
+        pod_names: 1,
+        node_names: 1,
         bug,
         ..Cluster::new()
     };
@@ -459,7 +486,18 @@ fn no_run_within_bounds_leaves_a_pod_that_does_not_tolerate() {
         crashes: 0,
         ..Bounds::FEW
     };
-    sim::assert_sound(one_pod(None), bounds);
+    sim::assert_sound(&one_pod(None), bounds);
+}
+
+/// Every run of two replicas with one act of others, and a lost answer or another leader.
+#[test]
+fn no_run_of_two_processes_leaves_a_pod_that_does_not_tolerate() {
+    let bounds = Bounds {
+        crashes: 0,
+        processes: 2,
+        ..Bounds::FEW
+    };
+    sim::assert_sound(&one_pod(None), bounds);
 }
 
 #[test]
@@ -483,6 +521,42 @@ fn a_taint_that_goes_unseen_is_found() {
 }
 
 #[test]
+fn a_dry_run_that_writes_is_found() {
+    let bug = Some(Bug::Process(ProcessBug::WritesInDryRun));
+    sim::assert_drawn(
+        &Cluster {
+            bug,
+            ..Cluster::new()
+        },
+        any_action(),
+        "a dry run sends",
+    );
+}
+
+#[test]
+fn a_process_that_does_not_notice_that_another_leads_is_found() {
+    let bug = Some(Bug::Process(ProcessBug::KeepsItsTerm));
+    sim::assert_drawn(
+        &Cluster {
+            bug,
+            ..Cluster::new()
+        },
+        any_action(),
+        "sent without the term",
+    );
+}
+
+#[test]
+fn a_process_that_does_not_notice_that_another_leads_is_found_in_the_fewest_steps() {
+    let bug = Some(Bug::Process(ProcessBug::KeepsItsTerm));
+    let bounds = Bounds {
+        processes: 2,
+        ..Bounds::FEW
+    };
+    sim::assert_found(one_pod(bug), bounds, 4, "sent without the term");
+}
+
+#[test]
 fn nothing_is_left_of_ten_thousand_objects() {
     sim::run_through(Cluster::new(), 10_000, any_action());
 }
@@ -491,26 +565,50 @@ proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 2_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_run_ends_with_nobody_left_who_does_not_tolerate(ops in sim::ops(any_action())) {
-        sim::run(Cluster::new(), &ops);
+    fn every_run_ends_with_nobody_left_who_does_not_tolerate((roles, steps) in sim::runs(any_action())) {
+        sim::run_among(Cluster::new(), &roles, &steps);
     }
 
     #[test]
-    fn every_hold_of_the_brake_ends(ops in sim::ops(any_action())) {
-        sim::run(Cluster::braked(Some(GoDuration::from_secs(60))), &ops);
+    fn every_hold_of_the_brake_ends((roles, steps) in sim::runs(any_action())) {
+        sim::run_among(Cluster::braked(Some(GoDuration::from_secs(60))), &roles, &steps);
     }
 
     #[test]
-    fn every_wait_for_a_budget_ends(ops in sim::ops(any_action()), braked in any::<bool>()) {
+    fn every_wait_for_a_budget_ends((roles, steps) in sim::runs(any_action()), braked in any::<bool>()) {
         let after = GoDuration::from_secs(60);
         let mut cluster = if braked { Cluster::braked(Some(after)) } else { Cluster::new() };
         cluster.config.evict_through_budgets = Some(TAINTS.join(","));
-        sim::run(cluster, &ops);
+        sim::run_among(cluster, &roles, &steps);
     }
 
     #[test]
-    fn in_no_window_more_go_than_the_brake_lets(ops in sim::ops(any_action())) {
-        sim::run(Cluster::braked(None), &ops);
+    fn in_no_window_more_go_than_the_brake_lets((roles, steps) in sim::runs(any_action())) {
+        sim::run_among(Cluster::braked(None), &roles, &steps);
+    }
+}
+
+#[test]
+fn nothing_is_left_of_a_pod_that_goes_before_its_refusal_is_answered() {
+    let (pod, node, taint, stamped, tolerates) = (1, 0, 0, false, Tolerates::Nothing);
+    for answers in 0..4 {
+        let mut cluster = Cluster::new();
+        cluster.config.evict_through_budgets = Some(TAINTS.join(","));
+        let mut ops = vec![
+            Op::Act(Act::Refuse),
+            Op::Act(Act::Bind { pod, node, tolerates }),
+            Op::Act(Act::Taint { node, taint, stamped }),
+            Op::Deliver(0),
+            Op::Deliver(1),
+        ];
+        ops.extend((0..answers).map(|_| Op::Answer(0)));
+        let goes = [Act::Delete(pod), Act::End(pod)].map(Op::Act);
+        ops.push(Op::Arrive(0));
+        ops.extend(
+            goes.into_iter()
+                .chain([Op::Deliver(0), Op::Deliver(0), Op::Answer(0)]),
+        );
+        sim::run(cluster, &ops);
     }
 }
 

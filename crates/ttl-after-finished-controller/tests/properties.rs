@@ -9,7 +9,7 @@ use controller_core::controller::{Accepted, Completed, Loop, Now, RequestOf};
 use controller_core::fingerprint::Fingerprint;
 use controller_core::meta::{ObjectKey, Uid};
 use controller_testing::encodings::assert_the_same_views;
-use controller_testing::sim::{self, Bounds, Explored, Model, Op, SimResource, Watch};
+use controller_testing::sim::{self, Bounds, Explored, Model, Op, ProcessBug, SimResource, Watch};
 use jiff::SignedDuration;
 use prometheus::Registry;
 use proptest::prelude::*;
@@ -44,6 +44,8 @@ enum Bug {
     NoVersion,
     /// The watch does not show a new ttl.
     HidesTtls,
+    /// What a process must not do.
+    Process(ProcessBug),
 }
 
 #[derive(Clone, Debug)]
@@ -218,6 +220,13 @@ impl Model for Cluster {
         (0..self.names).map(|job| Key::job(key(job))).collect()
     }
 
+    fn process_bug(&self) -> Option<ProcessBug> {
+        match self.bug {
+            Some(Bug::Process(bug)) => Some(bug),
+            _ => None,
+        }
+    }
+
     fn remembered(&self, state: &State) -> usize {
         state.held()
     }
@@ -262,7 +271,17 @@ const TWO_ACTS: Bounds = Bounds {
 /// Every run with two acts of others and one fault.
 #[test]
 fn no_run_within_bounds_deletes_a_job_too_early_or_leaves_an_expired_one() {
-    sim::assert_sound(one_job(None), TWO_ACTS);
+    sim::assert_sound(&one_job(None), TWO_ACTS);
+}
+
+/// Every run of two replicas with one act of others and one fault.
+#[test]
+fn no_run_of_two_processes_deletes_a_job_too_early_or_leaves_an_expired_one() {
+    let bounds = Bounds {
+        processes: 2,
+        ..Bounds::FEW
+    };
+    sim::assert_sound(&one_job(None), bounds);
 }
 
 #[test]
@@ -276,6 +295,42 @@ fn a_ttl_that_no_watch_shows_is_found() {
 }
 
 #[test]
+fn a_dry_run_that_writes_is_found() {
+    let bug = Some(Bug::Process(ProcessBug::WritesInDryRun));
+    sim::assert_drawn(
+        &Cluster {
+            bug,
+            ..Cluster::of(JOBS)
+        },
+        any_action(),
+        "a dry run sends",
+    );
+}
+
+#[test]
+fn a_process_that_does_not_notice_that_another_leads_is_found() {
+    let bug = Some(Bug::Process(ProcessBug::KeepsItsTerm));
+    sim::assert_drawn(
+        &Cluster {
+            bug,
+            ..Cluster::of(JOBS)
+        },
+        any_action(),
+        "sent without the term",
+    );
+}
+
+#[test]
+fn a_process_that_does_not_notice_that_another_leads_is_found_in_the_fewest_steps() {
+    let bug = Some(Bug::Process(ProcessBug::KeepsItsTerm));
+    let bounds = Bounds {
+        processes: 2,
+        ..Bounds::FEW
+    };
+    sim::assert_found(one_job(bug), bounds, 5, "sent without the term");
+}
+
+#[test]
 fn nothing_is_left_of_ten_thousand_objects() {
     sim::run_through(Cluster::of(JOBS), 10_000, any_action());
 }
@@ -284,9 +339,23 @@ proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 2_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_run_ends_with_no_expired_job(ops in sim::ops(any_action())) {
-        sim::run(Cluster::of(JOBS), &ops);
+    fn every_run_ends_with_no_expired_job((roles, steps) in sim::runs(any_action())) {
+        sim::run_among(Cluster::of(JOBS), &roles, &steps);
     }
+}
+
+#[test]
+fn a_job_waits_as_long_as_an_answer_about_the_time_was_slow() {
+    let ops = [
+        (0, Op::Act(Act::Finish(0, Some(-40)))),
+        (0, Op::Pass(Duration::from_secs(400))),
+        (0, Op::Act(Act::Create(1, Some(0), false))),
+        (0, Op::Deliver(0)),
+        (0, Op::Arrive(0)),
+        (0, Op::Pass(Duration::from_secs(31))),
+        (0, Op::Act(Act::Finish(1, Some(-40)))),
+    ];
+    sim::run_among(Cluster::of(JOBS), &[sim::Role::Elected, sim::Role::Elected], &ops);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use controller_core::fingerprint::Fingerprint;
 use controller_core::meta::{ObjectKey, Uid};
 use controller_testing::encodings::assert_the_same_views;
 use controller_testing::sim::{
-    self, Bounds, Explored, Model, NOW, Op, SimFailure, SimResource, Unlimited, Watch,
+    self, Bounds, Explored, Model, NOW, Op, ProcessBug, SimFailure, SimResource, Unlimited, Watch,
 };
 use prometheus::Registry;
 use proptest::prelude::*;
@@ -42,6 +42,8 @@ enum Bug {
     VersionAhead,
     /// It says that an object is not there when a write of it is forbidden.
     HidesWhatIsForbidden,
+    /// What a process must not do.
+    Process(ProcessBug),
 }
 
 #[derive(Clone, Debug)]
@@ -184,6 +186,18 @@ impl Model for Cluster {
         (0..self.names).map(|number| Key::Node(key(number))).collect()
     }
 
+    fn process_bug(&self) -> Option<ProcessBug> {
+        match self.bug {
+            Some(Bug::Process(bug)) => Some(bug),
+            _ => None,
+        }
+    }
+
+    /// Within the hysteresis, the size of the cluster before counts.
+    fn leaders_agree(&self) -> bool {
+        !(90..=100).contains(&self.nodes.objects().len())
+    }
+
     fn remembered(&self, state: &State) -> usize {
         state.held()
     }
@@ -234,7 +248,7 @@ fn one_node(bug: Option<Bug>) -> Cluster {
 /// Every run with one act of others and one fault.
 #[test]
 fn no_run_within_bounds_leaves_a_node_at_another_ttl() {
-    sim::assert_sound(one_node(None), Bounds::FEW);
+    sim::assert_sound(&one_node(None), Bounds::FEW);
 }
 
 #[test]
@@ -264,6 +278,32 @@ fn a_refusal_that_hides_a_node_is_found() {
 }
 
 #[test]
+fn a_dry_run_that_writes_is_found() {
+    let bug = Some(Bug::Process(ProcessBug::WritesInDryRun));
+    sim::assert_drawn(
+        &Cluster {
+            bug,
+            ..Cluster::of(3, &Annotation::Missing, false)
+        },
+        any_action(),
+        "a dry run sends",
+    );
+}
+
+#[test]
+fn a_process_that_does_not_notice_that_another_leads_is_found() {
+    let bug = Some(Bug::Process(ProcessBug::KeepsItsTerm));
+    sim::assert_drawn(
+        &Cluster {
+            bug,
+            ..Cluster::of(3, &Annotation::Missing, false)
+        },
+        any_action(),
+        "sent without the term",
+    );
+}
+
+#[test]
 fn nothing_is_left_of_ten_thousand_objects() {
     sim::run_through(
         Cluster::of(90, &Annotation::Seconds(0), false),
@@ -279,9 +319,9 @@ proptest! {
     fn every_run_ends_with_every_node_at_its_ttl(
         count in 86..MOST_NODES,
         annotation in any_annotation(),
-        ops in sim::ops(any_action()),
+        (roles, steps) in sim::runs(any_action()),
     ) {
-        sim::run(Cluster::of(count, &annotation, false), &ops);
+        sim::run_among(Cluster::of(count, &annotation, false), &roles, &steps);
     }
 }
 

@@ -4,7 +4,6 @@
 //! the state of a run. From those that nothing follows, and from one in 16 others, everything must settle.
 
 use std::collections::HashSet;
-use std::fmt::{self, Display};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,17 +11,16 @@ use std::time::{Duration, Instant};
 use controller_core::controller::Controller;
 use controller_core::fingerprint::Fingerprint;
 
+use super::bounds::{Bounds, Report};
 use super::failure::SimFailure;
-use super::model::{Model, Op};
+use super::model::{Model, Op, StepOf};
+use super::process::Role;
 use super::run::Sim;
 use super::settle::settles;
 use super::trace::Violation;
 
 /// Of the states that something follows, one in this many must settle.
 pub(super) const SETTLES_ONE_IN: u64 = 16;
-
-/// Adds this number to each of the [`Bounds`] on acts and faults, broken watches and refusals among these.
-const MORE: &str = "EXPLORE_MORE";
 
 /// A world whose runs can be explored.
 pub trait Explored: Model<Act: Send + Sync> + Clone + Send
@@ -41,92 +39,6 @@ where
     fn fingerprint(&self, out: &mut Fingerprint);
 }
 
-/// How often each may happen in a run.
-#[derive(Clone, Copy, Debug)]
-pub struct Bounds {
-    /// Acts of others.
-    pub acts: u8,
-    /// Faults, all together.
-    pub faults: u8,
-    /// Answers that are lost.
-    pub lost: u8,
-    /// Requests that are refused.
-    pub refused: u8,
-    /// Watches that break.
-    pub lists: u8,
-    /// Processes that die.
-    pub crashes: u8,
-    /// Terms that end.
-    pub terms: u8,
-    /// Times at which nothing happens for a while.
-    pub waits: u8,
-    /// Events that a watch has not shown, at most.
-    pub lag: usize,
-}
-
-/// What was explored.
-#[derive(Debug)]
-pub(super) struct Report {
-    pub states: usize,
-    pub transitions: usize,
-    pub settled: usize,
-    /// Steps of the longest run.
-    pub depth: usize,
-    pub took: Duration,
-    pub bounds: Bounds,
-}
-
-impl Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            states,
-            transitions,
-            settled,
-            depth,
-            took,
-            bounds,
-        } = self;
-        let rate = *states as u128 * 1000 / took.as_millis().max(1);
-        write!(
-            f,
-            "explored {states} states, {transitions} transitions, {settled} settled, depth {depth}, {:.1} s, \
-             {rate} states a second, {bounds:?}",
-            took.as_secs_f64()
-        )
-    }
-}
-
-impl Bounds {
-    /// One act, and one fault: a lost answer, a crash or the end of a term.
-    pub const FEW: Self = Self {
-        acts: 1,
-        faults: 1,
-        lost: 1,
-        refused: 0,
-        lists: 0,
-        crashes: 1,
-        terms: 1,
-        waits: 1,
-        lag: 2,
-    };
-
-    fn with_more(self) -> Self {
-        let more = std::env::var(MORE)
-            .ok()
-            .and_then(|more| more.parse().ok())
-            .unwrap_or(0);
-        Self {
-            acts: self.acts + more,
-            faults: self.faults + more,
-            refused: self.refused + more,
-            lists: self.lists + more,
-            crashes: self.crashes.max(more.min(1)),
-            terms: self.terms.max(more.min(1)),
-            ..self
-        }
-    }
-}
-
 /// A state, and what may still happen.
 struct Node<M: Model> {
     sim: Sim<M>,
@@ -137,6 +49,7 @@ struct Node<M: Model> {
 
 struct Child<M: Model> {
     parent: usize,
+    by: usize,
     op: Op<M::Act>,
     print: u64,
     sim: Sim<M>,
@@ -144,9 +57,10 @@ struct Child<M: Model> {
     has_settled: bool,
 }
 
-/// A step from the state with this number that breaks a property.
+/// A step from the state with this number, by a process, that breaks a property.
 struct Broken<M: Model> {
     parent: usize,
+    by: usize,
     op: Op<M::Act>,
     message: String,
 }
@@ -166,11 +80,11 @@ where
     <M::Controller as Controller>::Stores: Clone,
     Sim<M>: Send,
 {
-    let (began, bounds) = (Instant::now(), bounds.with_more());
-    let first = Sim::new(model);
+    let began = Instant::now();
+    let first = Sim::among(model, &vec![Role::Elected; bounds.processes]);
     let mut seen = HashSet::new();
-    // Of each state: the one before, and the step from there.
-    let mut links: Vec<(usize, Option<Op<M::Act>>)> = vec![(0, None)];
+    // Of each state: the one before, and the step from there, with its process.
+    let mut links: Vec<(usize, Option<StepOf<M::Act>>)> = vec![(0, None)];
     let mut level = vec![Node {
         sim: first.clone(),
         left: bounds,
@@ -191,8 +105,14 @@ where
         });
         let mut next = Vec::new();
         for part in parts {
-            if let Some(Broken { parent, op, message }) = part.broken {
-                let mut ops = vec![op];
+            if let Some(Broken {
+                parent,
+                by,
+                op,
+                message,
+            }) = part.broken
+            {
+                let mut ops = vec![(by, op)];
                 let mut at = parent;
                 while let (before, Some(op)) = &links[at] {
                     ops.push(op.clone());
@@ -206,7 +126,7 @@ where
                 if seen.insert(child.print) {
                     settled += usize::from(child.has_settled);
                     let (sim, left, number) = (child.sim, child.left, links.len());
-                    links.push((child.parent, Some(child.op)));
+                    links.push((child.parent, Some((child.by, child.op))));
                     next.push(Node { sim, left, number });
                 }
             }
@@ -237,16 +157,14 @@ where
     };
     let mut here = HashSet::new();
     for node in nodes {
-        for (op, left) in steps(&mut node.sim, node.left) {
+        for (by, op, left) in steps(&mut node.sim, node.left) {
             let mut sim = node.sim.clone();
             let parent = node.number;
-            let went = attempt(|| {
-                sim.step(&op);
-                sim.assert_term();
-            });
+            let went = attempt(|| sim.step_by(by, &op));
             let broken = |message| {
                 Some(Broken {
                     parent,
+                    by,
                     op: op.clone(),
                     message,
                 })
@@ -255,12 +173,7 @@ where
                 part.broken = broken(message);
                 return part;
             }
-            if sim
-                .model
-                .watches()
-                .iter()
-                .any(|(_, watch)| watch.lag() > most_lag)
-            {
+            if most_lag_of(&mut sim, left) > most_lag {
                 continue;
             }
             part.transitions += 1;
@@ -275,6 +188,7 @@ where
             }
             part.children.push(Child {
                 parent,
+                by,
                 op,
                 print,
                 sim,
@@ -286,12 +200,41 @@ where
     part
 }
 
-/// What may happen next, each with what may happen after it.
-fn steps<M: Explored>(sim: &mut Sim<M>, left: Bounds) -> Vec<(Op<M::Act>, Bounds)>
+/// True if the process that takes steps will never lead again, so that nothing comes of what it hears.
+fn is_over<M: Model>(sim: &Sim<M>, left: Bounds) -> bool {
+    !sim.others.is_empty() && !sim.process.leading && (left.faults == 0 || left.terms == 0)
+}
+
+/// Number of events, at most, that the watch of a process has not shown.
+fn most_lag_of<M: Model>(sim: &mut Sim<M>, left: Bounds) -> usize {
+    let lags = (0..=sim.others.len()).map(|number| {
+        sim.switch_to(number);
+        if is_over(sim, left) { 0 } else { sim.lag() }
+    });
+    lags.max().unwrap_or_default()
+}
+
+/// What may happen next, each with its process and with what may happen after it.
+fn steps<M: Explored>(sim: &mut Sim<M>, left: Bounds) -> Vec<(usize, Op<M::Act>, Bounds)>
 where
     <M::Controller as Controller>::Stores: Clone,
 {
-    let (mut steps, Sim { model, process, .. }) = (Vec::new(), sim);
+    let mut steps = Vec::new();
+    for number in 0..=sim.others.len() {
+        sim.switch_to(number);
+        let next = steps_of_process(sim, left).into_iter();
+        steps.extend(next.map(|(op, left)| (number, op, left)));
+    }
+    steps
+}
+
+fn steps_of_process<M: Explored>(sim: &mut Sim<M>, left: Bounds) -> Vec<(Op<M::Act>, Bounds)>
+where
+    <M::Controller as Controller>::Stores: Clone,
+{
+    let (mut steps, is_alone, term) = (Vec::new(), sim.others.is_empty(), sim.term);
+    let is_over = is_over(sim, left);
+    let Sim { model, process, .. } = sim;
     let mut bounded = |op, bounds: &[fn(&mut Bounds) -> &mut u8]| {
         let mut left = left;
         let spent = bounds.iter().all(|of| {
@@ -304,15 +247,18 @@ where
             steps.push((op, left));
         }
     };
-    let acts = (left.acts > 0).then(|| model.acts());
-    for act in acts.into_iter().flatten() {
-        bounded(Op::Act(act), &[|left| &mut left.acts]);
-    }
-    for wait in model.waits().into_iter().chain(process.again) {
-        bounded(Op::Pass(wait), &[|left| &mut left.waits]);
+    // Others act, and time passes, whichever process goes on.
+    if process.number == term.unwrap_or(0) {
+        let acts = (left.acts > 0).then(|| model.acts());
+        for act in acts.into_iter().flatten() {
+            bounded(Op::Act(act), &[|left| &mut left.acts]);
+        }
+        for wait in model.waits().into_iter().chain(process.again) {
+            bounded(Op::Pass(wait), &[|left| &mut left.waits]);
+        }
     }
     for which in 0..model.watches().len() {
-        if !process.away.contains(&which) {
+        if !process.away.contains(&which) && !is_over {
             bounded(
                 Op::BeginList(which),
                 &[|left| &mut left.faults, |left| &mut left.lists],
@@ -333,18 +279,21 @@ where
             }
         }
     }
-    bounded(Op::Crash, &[|left| &mut left.faults, |left| &mut left.crashes]);
-    if process.leading {
+    if !is_over {
+        bounded(Op::Crash, &[|left| &mut left.faults, |left| &mut left.crashes]);
+    }
+    // A process alone loses its term; otherwise another one takes it.
+    if process.leading == is_alone {
         bounded(
-            Op::Lead(false),
+            Op::Lead(!is_alone),
             &[|left| &mut left.faults, |left| &mut left.terms],
         );
     }
-    if !process.leading {
+    if is_alone && !process.leading {
         steps.push((Op::Lead(true), left));
     }
     for (which, (_, watch)) in model.watches().iter().enumerate() {
-        if watch.lag() > 0 {
+        if watch.lag() > 0 && !is_over {
             steps.push((Op::Deliver(which), left));
         }
     }
@@ -364,11 +313,15 @@ fn fingerprint<M: Explored>(sim: &mut Sim<M>, left: Bounds) -> u64
 where
     <M::Controller as Controller>::Stores: Clone,
 {
-    let (mut out, Sim { model, process, .. }) = (Fingerprint::default(), sim);
-    model.fingerprint(&mut out);
-    process.fingerprint(&mut out);
-    for (_, watch) in model.watches() {
-        watch.fingerprint(&mut process.event_loop, &mut out);
+    let mut out = Fingerprint::default();
+    sim.model.fingerprint(&mut out);
+    for number in 0..=sim.others.len() {
+        sim.switch_to(number);
+        let Sim { model, process, .. } = sim;
+        process.fingerprint(&mut out);
+        for (_, watch) in model.watches() {
+            watch.fingerprint(&mut process.event_loop, &mut out);
+        }
     }
     out.add(&left);
     std::hash::Hasher::finish(&out)

@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use proptest::prelude::*;
 
 use super::failure::SimFailure;
+use super::process::{Process, ProcessBug, Role};
 use super::resource::Watch;
 
 /// The wall clock at the start of every run: 2026-01-01T00:00:00Z.
@@ -88,6 +89,25 @@ pub trait Model {
         }
     }
 
+    /// False if several processes may want different things.
+    fn leaders_agree(&self) -> bool {
+        true
+    }
+
+    /// False if nobody does this next to these processes.
+    fn may_act(&self, action: &Self::Act, processes: &[&Process<Self>]) -> bool
+    where
+        Self: Sized,
+    {
+        let _ = (action, processes);
+        true
+    }
+
+    /// What is wrong with its processes.
+    fn process_bug(&self) -> Option<ProcessBug> {
+        None
+    }
+
     /// Number of keys that are rechecked for ever.
     fn rechecks(&self, event_loop: &Loop<Self::Controller>) -> usize {
         let _ = event_loop;
@@ -132,7 +152,7 @@ pub enum Op<A> {
     Pass(Duration),
     /// The wall clock of the process jumps: now it is so many seconds ahead of the API server's, or behind.
     Clock(i64),
-    /// A term begins or ends.
+    /// A term begins or ends; one that begins ends that of another process.
     Lead(bool),
     /// A term has lasted for another hour.
     Resync,
@@ -140,11 +160,29 @@ pub enum Op<A> {
     Crash,
 }
 
+/// A step, and the number of the process that takes it.
+pub type StepOf<A> = (usize, Op<A>);
+
 /// Steps of a run; `action` draws those of others.
 pub fn ops<A: Clone + Debug + 'static>(
     action: impl Strategy<Value = A> + 'static,
 ) -> impl Strategy<Value = Vec<Op<A>>> {
     prop::collection::vec(op(action), 0..MOST_OPS)
+}
+
+/// The processes of a run, and its steps, each by the process with its number.
+pub fn runs<A: Clone + Debug + 'static>(
+    action: impl Strategy<Value = A> + 'static,
+) -> impl Strategy<Value = (Vec<Role>, Vec<StepOf<A>>)> {
+    let roles = prop::sample::select(vec![
+        vec![Role::Elected],
+        vec![Role::Elected, Role::Elected],
+        vec![Role::Elected, Role::DryRun],
+    ]);
+    (
+        roles,
+        prop::collection::vec((0..2_usize, op(action)), 0..2 * MOST_OPS),
+    )
 }
 
 pub fn op<A: Clone + Debug + 'static>(

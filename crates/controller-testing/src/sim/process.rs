@@ -10,21 +10,42 @@ use controller_core::fingerprint::Fingerprint;
 use derive_where::derive_where;
 use jiff::SignedDuration;
 
-use super::flying::Flying;
+use super::flying::{Flying, lost};
 use super::model::Model;
 use super::permits::retries;
+
+/// What a process does in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It writes while it has the term, which one process has at a time.
+    Elected,
+    /// It leads, whoever else does.
+    Leader,
+    /// It leads, and writes nothing.
+    DryRun,
+}
+
+/// What a process must not do.
+#[derive(Clone, Copy, Debug)]
+pub enum ProcessBug {
+    /// It writes in a dry run.
+    WritesInDryRun,
+    /// It does not notice that another process takes the term.
+    KeepsItsTerm,
+}
 
 /// A process that runs the controller, with a clock of its own.
 #[derive_where(Clone; <M::Controller as Controller>::Stores)]
 pub struct Process<M: Model> {
     pub(super) number: usize,
+    pub(super) role: Role,
     controller: Arc<M::Controller>,
     pub(super) event_loop: Loop<M::Controller>,
     pub(super) now: Now,
     /// How far its wall clock is ahead of the API server's.
     pub(super) ahead: SignedDuration,
-    /// Its wall clock was wrong at some time.
-    pub(super) was_wrong: bool,
+    /// At some time its wall clock was wrong, or an answer with the time was slow.
+    pub(super) is_unsure: bool,
     pub(super) leading: bool,
     pub(super) in_flight: Vec<Flying<M>>,
     /// Resources whose watch is broken.
@@ -38,15 +59,16 @@ pub struct Process<M: Model> {
 }
 
 impl<M: Model> Process<M> {
-    pub(super) fn started(number: usize, model: &mut M, now: Now) -> Self {
+    pub(super) fn started((number, role): (usize, Role), model: &mut M, now: Now) -> Self {
         let controller = Arc::new(model.controller());
         Self {
             number,
-            event_loop: start(number, &controller, model, now),
+            role,
+            event_loop: start((number, role), &controller, model, now),
             controller,
             now,
             ahead: SignedDuration::ZERO,
-            was_wrong: false,
+            is_unsure: false,
             leading: false,
             in_flight: Vec::new(),
             away: BTreeSet::new(),
@@ -70,9 +92,31 @@ impl<M: Model> Process<M> {
 
     /// The process dies, and another starts in its place.
     pub(super) fn restart(&mut self, model: &mut M) {
-        self.event_loop = start(self.number, &self.controller, model, self.now);
+        self.event_loop = start((self.number, self.role), &self.controller, model, self.now);
         self.away.clear();
         self.leading = false;
+    }
+
+    /// A term begins or ends. With `is_prompt`, the requests that are dropped at its end never arrive.
+    pub(super) fn lead(&mut self, leading: bool, is_prompt: bool) {
+        if std::mem::replace(&mut self.leading, leading) == leading {
+            return;
+        }
+        self.event_loop.on_event(LoopEvent::Leading(leading), self.now);
+        if !leading {
+            // The shell drops the requests in flight, which may still arrive.
+            let ids: Vec<_> = self.in_flight.iter_mut().filter_map(lost).collect();
+            for (id, completed) in ids {
+                self.event_loop.completed(id, completed, self.now);
+            }
+            self.forget_the_dropped(is_prompt);
+        }
+    }
+
+    pub(super) fn forget_the_dropped(&mut self, is_prompt: bool) {
+        if is_prompt {
+            self.in_flight.retain(|flying| flying.id.is_some());
+        }
     }
 
     /// Adds everything but the stores.
@@ -93,13 +137,14 @@ impl<M: Model> Process<M> {
 }
 
 fn start<M: Model>(
-    number: usize,
+    (number, role): (usize, Role),
     controller: &Arc<M::Controller>,
     model: &mut M,
     now: Now,
 ) -> Loop<M::Controller> {
     let metrics = controller.queues().into_iter().map(|_| None);
-    let mut event_loop = Loop::new(Arc::clone(controller), metrics, false).retrying_within(retries());
+    let dry_run = role == Role::DryRun && !matches!(model.process_bug(), Some(ProcessBug::WritesInDryRun));
+    let mut event_loop = Loop::new(Arc::clone(controller), metrics, dry_run).retrying_within(retries());
     for (resource, watch) in model.watches() {
         watch.serve(number);
         watch.restart();

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use controller_core::api::CLOCK_TOLERANCE;
-use controller_core::controller::{Action, Completed, Now, RequestOf, Requeue};
+use controller_core::controller::{Action, Completed, Controller, Now, RequestOf, Requeue};
 use controller_core::time::saturating_add;
 
 use super::flying::answer_of;
 use super::model::{KeyOf, Model};
+use super::process::{Process, Role};
 use super::run::Sim;
 
 impl<M: Model> Sim<M> {
@@ -37,16 +38,12 @@ impl<M: Model> Sim<M> {
         }
     }
 
-    /// Without a term nothing is on its way to be answered that needs one.
-    pub(super) fn assert_term(&self) {
-        for flying in self.process.in_flight.iter().filter(|_| !self.process.leading) {
-            let is_write = matches!(flying.ask, RequestOf::Write(_));
-            assert!(
-                flying.id.is_none() || !is_write,
-                "sent without a term: {:?}",
-                flying.ask
-            );
-        }
+    /// A dry run sends no write, nor does a process without the term.
+    pub(super) fn assert_may_write(&self, write: &<M::Controller as Controller>::Write) {
+        let Process { role, number, .. } = self.process;
+        assert_ne!(role, Role::DryRun, "a dry run sends {write:?}");
+        let has_term = role == Role::Leader || self.term == Some(number);
+        assert!(has_term, "sent without the term: {write:?}");
     }
 
     /// The done contract: no key has anything to do; each comes back at the time that it names, and says the same until
@@ -100,7 +97,7 @@ impl<M: Model> Sim<M> {
             || self.process.event_loop.shares_answers() && self.is_covered(key);
         // What a wrong clock or a slow answer has put off waits until the key comes back.
         let is_retried =
-            is_retried || self.process.was_wrong && self.process.event_loop.scheduled_at(key).is_some();
+            is_retried || self.process.is_unsure && self.process.event_loop.scheduled_at(key).is_some();
         let Action::Done(requeues) = step else {
             return is_retried;
         };

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use controller_core::controller::{Controller, Effect, LoopEvent, Notification, Now, Polled};
+use controller_core::api::CLOCK_TOLERANCE;
+use controller_core::controller::{
+    Completed, Controller, Effect, LoopEvent, Notification, Now, Polled, RequestOf,
+};
 use controller_core::time::saturating_add;
 use derive_where::derive_where;
 use jiff::SignedDuration;
@@ -10,10 +13,10 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
 use super::failure::SimFailure;
-use super::flying::{Flying, arrive, lost, pick};
-use super::model::{MOST_OPS, Model, NOW, Op, op};
+use super::flying::{Flying, arrive, pick};
+use super::model::{MOST_OPS, Model, NOW, Op, StepOf, op};
 use super::permits::Trickle;
-use super::process::Process;
+use super::process::{Process, ProcessBug, Role};
 use super::settle::Order;
 
 /// Most passes that may end without progress.
@@ -28,6 +31,23 @@ pub fn run<M: Model>(model: M, ops: &[Op<M::Act>]) {
     let mut sim = Sim::new(model);
     for op in ops {
         sim.step(op);
+    }
+    sim.end(Order::Answers);
+}
+
+/// [`run`] with a process in each of these roles, the first of which leads; each of `steps` is taken by the process with
+/// its number.
+pub fn run_among<M: Model>(model: M, roles: &[Role], steps: &[StepOf<M::Act>]) {
+    let mut sim = Sim::among(model, roles);
+    for (number, op) in steps {
+        let number = number % roles.len();
+        if let Op::Act(action) = op
+            && roles.len() > 1
+            && !sim.model.may_act(action, &sim.processes().collect::<Vec<_>>())
+        {
+            continue;
+        }
+        sim.step_by(number, op);
     }
     sim.end(Order::Answers);
 }
@@ -58,38 +78,53 @@ pub struct Sim<M: Model> {
     pub(super) model: M,
     /// The one that takes steps at the moment.
     pub(super) process: Process<M>,
-    others: Vec<Process<M>>,
+    pub(super) others: Vec<Process<M>>,
+    /// The process that has the term.
+    pub(super) term: Option<usize>,
     /// The API server's.
     pub(super) clock: Now,
+    /// Writes that were sent.
+    pub(super) written: usize,
+    pub(super) last_write: Option<<M::Controller as Controller>::Write>,
 }
 
 impl<M: Model> Sim<M> {
     /// A process that has just started and leads.
-    pub fn new(mut model: M) -> Self {
+    pub fn new(model: M) -> Self {
+        Self::among(model, &[Role::Elected])
+    }
+
+    /// A process in each of these roles has just started, and the first leads.
+    pub(super) fn among(mut model: M, roles: &[Role]) -> Self {
+        let numbered = roles.iter().copied().enumerate();
+        let mut processes: Vec<_> = numbered
+            .map(|numbered| Process::started(numbered, &mut model, NOW))
+            .collect();
         let mut sim = Self {
-            process: Process::started(0, &mut model, NOW),
+            process: processes.remove(0),
             model,
-            others: Vec::new(),
+            others: processes,
+            term: None,
             clock: NOW,
+            written: 0,
+            last_write: None,
         };
-        sim.lead(true);
-        sim.turn();
+        for (number, role) in roles.iter().enumerate() {
+            sim.switch_to(number);
+            if number == 0 || *role != Role::Elected {
+                sim.lead(true);
+            }
+            sim.turn();
+        }
+        sim.switch_to(0);
         sim
     }
 
-    /// Another process has just started and leads, too.
-    pub fn add_process(&mut self) {
-        let process = Process::started(self.others.len() + 1, &mut self.model, self.clock);
-        self.others.push(std::mem::replace(&mut self.process, process));
-        self.lead(true);
-        self.turn();
-    }
-
     /// The process with this number takes the next steps.
-    pub fn switch_to(&mut self, number: usize) {
+    pub(super) fn switch_to(&mut self, number: usize) {
         if let Some(other) = self.others.iter_mut().find(|other| other.number == number) {
             std::mem::swap(&mut self.process, other);
-            self.process.read_clock(self.clock);
+            self.pass(Duration::ZERO);
         }
         for (_, watch) in self.model.watches() {
             watch.serve(number);
@@ -100,7 +135,7 @@ impl<M: Model> Sim<M> {
         &self.model
     }
 
-    pub fn processes(&self) -> impl Iterator<Item = &Process<M>> {
+    pub(super) fn processes(&self) -> impl Iterator<Item = &Process<M>> {
         self.others.iter().chain([&self.process])
     }
 
@@ -111,18 +146,28 @@ impl<M: Model> Sim<M> {
         self.turn();
     }
 
+    /// The process with this number takes a step.
+    pub(super) fn step_by(&mut self, number: usize, op: &Op<M::Act>) {
+        self.switch_to(number);
+        self.step(op);
+    }
+
     /// Fails unless everything is as it should be in the end, and the loop and its caches are empty.
-    pub fn check(&mut self) {
+    pub(super) fn check(&mut self) {
         self.model.check(&self.process.event_loop, self.clock).unwrap();
-        let held = self.process.event_loop.held() - self.model.rechecks(&self.process.event_loop);
-        assert_eq!(held, 0, "left behind: keys, passes or requests");
+        self.check_held();
         if !self.model.leaves_writes() {
             self.check_writes();
         }
     }
 
+    pub(super) fn check_held(&self) {
+        let held = self.process.event_loop.held() - self.model.rechecks(&self.process.event_loop);
+        assert_eq!(held, 0, "left behind: keys, passes or requests");
+    }
+
     /// Fails if a cache still remembers a write.
-    fn check_writes(&mut self) {
+    pub(super) fn check_writes(&mut self) {
         for (resource, watch) in self.model.watches() {
             assert_eq!(
                 watch.mutations(&mut self.process.event_loop),
@@ -135,18 +180,6 @@ impl<M: Model> Sim<M> {
     fn created(&mut self) -> usize {
         let watches = self.model.watches();
         watches.iter().map(|(_, watch)| watch.created()).sum()
-    }
-
-    /// Lets everything finish, then deletes everything. Fails unless all is right, and nothing is left.
-    pub(super) fn end(&mut self, order: Order) {
-        self.settle_in(order);
-        self.check();
-        self.model.clear();
-        self.settle_in(order);
-        self.check();
-        self.check_writes();
-        let state = self.process.event_loop.state();
-        assert_eq!(self.model.remembered(state), 0, "left behind: {state:?}");
     }
 
     pub(super) fn poll(&mut self) -> Polled<M::Controller> {
@@ -194,7 +227,7 @@ impl<M: Model> Sim<M> {
             Op::Clock(_) if !M::CLOCKS_JUMP => {}
             Op::Clock(ahead) => {
                 self.process.ahead = SignedDuration::from_secs(*ahead);
-                self.process.was_wrong = true;
+                self.process.is_unsure = true;
                 self.process.read_clock(self.clock);
             }
             Op::Lead(leading) => self.lead(*leading),
@@ -218,6 +251,11 @@ impl<M: Model> Sim<M> {
                 "the loop repeats the same action"
             );
             for Effect { id, ask, .. } in polled.effects {
+                if let RequestOf::Write(write) = &ask {
+                    self.assert_may_write(write);
+                    self.written += 1;
+                    self.last_write = Some(write.clone());
+                }
                 self.process.in_flight.push(Flying {
                     id: Some(id),
                     ask,
@@ -239,11 +277,11 @@ impl<M: Model> Sim<M> {
     }
 
     pub(super) fn deliver(&mut self, which: usize) -> bool {
-        // Only a process alone shows what enqueues what: next to others it has too many steps.
-        let before = if self.others.is_empty() {
-            self.steps()
-        } else {
+        // A dry run looks at what it has planned from time to time.
+        let before = if self.process.role == Role::DryRun {
             Vec::new()
+        } else {
+            self.steps()
         };
         let watch = &mut self.model.watches()[which].1;
         let heard = watch.deliver(&mut self.process.event_loop, self.process.now);
@@ -275,6 +313,9 @@ impl<M: Model> Sim<M> {
             .in_flight
             .swap_remove(which % self.process.in_flight.len());
         if let (Some(id), Some(answer)) = (flying.id, flying.answer) {
+            if let Completed::Read(_, Some(date)) = &answer {
+                self.process.is_unsure |= self.clock.wall.duration_since(*date) > CLOCK_TOLERANCE;
+            }
             self.process.event_loop.completed(id, answer, self.process.now);
         }
     }
@@ -322,35 +363,33 @@ impl<M: Model> Sim<M> {
         }
     }
 
+    /// A term of the process begins, and that of another ends; or its own ends.
     pub(super) fn lead(&mut self, leading: bool) {
-        if self.process.leading == leading {
-            return;
-        }
-        self.process.leading = leading;
-        self.process
-            .event_loop
-            .on_event(LoopEvent::Leading(leading), self.process.now);
-        if !leading {
-            // The shell drops the requests in flight, which may still arrive.
-            let ids: Vec<_> = self.process.in_flight.iter_mut().filter_map(lost).collect();
-            for (id, completed) in ids {
-                self.process.event_loop.completed(id, completed, self.process.now);
+        let (number, is_prompt) = (self.process.number, self.model.is_prompt());
+        match self.process.role {
+            Role::DryRun if !leading => return,
+            Role::DryRun | Role::Leader => {}
+            Role::Elected => {
+                let holder = self.term.filter(|holder| leading && *holder != number);
+                let hears = !matches!(self.model.process_bug(), Some(ProcessBug::KeepsItsTerm));
+                let mut others = self.others.iter_mut();
+                if let Some(other) = others.find(|other| Some(other.number) == holder && hears) {
+                    other.read_clock(self.clock);
+                    other.lead(false, is_prompt);
+                }
+                if leading || self.term == Some(number) {
+                    self.term = leading.then_some(number);
+                }
             }
-            self.forget_the_dropped();
         }
-    }
-
-    fn forget_the_dropped(&mut self) {
-        if self.model.is_prompt() {
-            self.process.in_flight.retain(|flying| flying.id.is_some());
-        }
+        self.process.lead(leading, is_prompt);
     }
 
     fn crash(&mut self) {
         for flying in &mut self.process.in_flight {
             flying.id = None;
         }
-        self.forget_the_dropped();
+        self.process.forget_the_dropped(self.model.is_prompt());
         let leading = self.process.leading;
         self.process.restart(&mut self.model);
         self.lead(leading);

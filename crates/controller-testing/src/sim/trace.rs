@@ -6,9 +6,10 @@ use controller_core::controller::{Controller, RequestOf, Write};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
-use super::explore::{Bounds, Explored, SETTLES_ONE_IN, attempt, explore};
-use super::model::{Model, Op, ops};
-use super::run::{Sim, run};
+use super::bounds::Bounds;
+use super::explore::{Explored, SETTLES_ONE_IN, attempt, explore};
+use super::model::{Model, Op, StepOf, runs};
+use super::run::{Sim, run_among};
 
 /// A run that breaks a property: no shorter one does.
 #[derive(Debug)]
@@ -19,13 +20,20 @@ pub(super) struct Violation {
 
 /// Fails with the shortest run within `bounds` that breaks a property, if there is one; otherwise prints what was
 /// explored.
-pub fn assert_sound<M: Explored>(model: M, bounds: Bounds)
+pub fn assert_sound<M: Explored>(model: &M, bounds: Bounds)
 where
     <M::Controller as Controller>::Stores: Clone,
     Sim<M>: Send,
 {
-    let report = explore(model, bounds, SETTLES_ONE_IN).unwrap_or_else(|found| panic!("{found}"));
-    println!("{report}");
+    for bounds in bounds.each() {
+        let report = explore(
+            model.clone(),
+            bounds,
+            SETTLES_ONE_IN << (3 * (bounds.processes - 1)),
+        )
+        .unwrap_or_else(|found| panic!("{found}"));
+        println!("{report}");
+    }
 }
 
 /// Fails unless the shortest run that breaks a property has so many steps, and `what` in its message.
@@ -45,11 +53,11 @@ pub fn assert_drawn<M: Model + Clone>(model: &M, action: impl Strategy<Value = M
 where
     M::Act: 'static,
 {
-    let (ops, mut runner) = (ops(action), TestRunner::deterministic());
+    let (runs, mut runner) = (runs(action), TestRunner::deterministic());
     let found = (0..1_000).find_map(|_| {
-        let ops = ops.new_tree(&mut runner).unwrap().current();
-        let broken = attempt(|| run(model.clone(), &ops)).err()?;
-        broken.contains(what).then_some(broken)
+        let (roles, steps) = runs.new_tree(&mut runner).unwrap().current();
+        let broken = attempt(|| run_among(model.clone(), &roles, &steps)).err()?;
+        broken.contains(what).then(|| format!("{roles:?}: {broken}"))
     });
     let found = found.unwrap_or_else(|| panic!("no run breaks a property"));
     println!("{found}");
@@ -66,21 +74,32 @@ impl Display for Violation {
 
 impl Violation {
     /// The run of `ops` from `sim`, which ends with `message`.
-    pub(super) fn of<M: Model>(mut sim: Sim<M>, ops: &[Op<M::Act>], message: String) -> Self {
+    pub(super) fn of<M: Model>(mut sim: Sim<M>, ops: &[StepOf<M::Act>], message: String) -> Self {
         let (last, before) = ops
             .split_last()
             .map_or((None, ops), |(last, before)| (Some(last), before));
         let mut steps = Vec::new();
-        for op in before {
-            steps.push(describe(&mut sim, op));
-            sim.step(op);
+        for step in before {
+            steps.push(describe(&mut sim, step));
+            sim.step_by(step.0, &step.1);
         }
         steps.extend(last.map(|last| describe(&mut sim, last)));
         Self { steps, message }
     }
 }
 
-fn describe<M: Model>(sim: &mut Sim<M>, op: &Op<M::Act>) -> String {
+fn describe<M: Model>(sim: &mut Sim<M>, (by, op): &StepOf<M::Act>) -> String {
+    sim.switch_to(*by);
+    let of_one = !sim.others.is_empty() && !matches!(op, Op::Act(_) | Op::Pass(_));
+    let says = describe_step(sim, op);
+    if of_one {
+        format!("process {}: {says}", by + 1)
+    } else {
+        says
+    }
+}
+
+fn describe_step<M: Model>(sim: &mut Sim<M>, op: &Op<M::Act>) -> String {
     let request = |which: usize| match &sim.process.in_flight[which % sim.process.in_flight.len()].ask {
         RequestOf::Query(query) => format!("{query:?}"),
         RequestOf::Write(write) => format!("{}: {}", write.object().key, write.describe().text),

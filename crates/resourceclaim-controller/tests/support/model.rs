@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use controller_core::controller::{Completed, Loop, Now, RequestOf};
 use controller_core::meta::{ObjectKey, OwnerRef};
-use controller_testing::sim::{Model, SimObject, Watch};
+use controller_testing::sim::{Model, Process, ProcessBug, SimObject, Watch};
 use prometheus::Registry;
 use proptest::prelude::*;
 use resourceclaim_controller::config::Config;
 use resourceclaim_controller::decide::{RESERVED_FOR_MAX_SIZE, wants_claims};
-use resourceclaim_controller::requests::Answer;
+use resourceclaim_controller::requests::{Answer, Write};
 use resourceclaim_controller::state::{Key, State};
 use resourceclaim_controller::view::{ClaimSource, ClaimView, ClaimantView, ConsumerKind, Entry};
 use resourceclaim_controller::{ResourceClaimController, Stores};
 
-use crate::server::others::{Act, pod};
-use crate::server::{GROUP, Server, is_made};
+use crate::server::others::{Act, numbered, pod};
+use crate::server::{Bug, CROWDED, FREE, GROUP, Server, is_made};
 use crate::support::key;
 
 const PODS: usize = 3;
@@ -45,7 +45,7 @@ pub(crate) fn any_action() -> impl Strategy<Value = Act> {
     ]
 }
 
-pub(crate) fn key_of(owner: &OwnerRef) -> ObjectKey {
+fn key_of(owner: &OwnerRef) -> ObjectKey {
     key(&owner.name)
 }
 
@@ -143,6 +143,22 @@ impl Model for Server {
         true
     }
 
+    fn process_bug(&self) -> Option<ProcessBug> {
+        match self.bug {
+            Some(Bug::Process(bug)) => Some(bug),
+            _ => None,
+        }
+    }
+
+    /// A process that has not seen a name recorded cannot know that the name must not be used again.
+    fn may_act(&self, action: &Act, processes: &[&Process<Self>]) -> bool {
+        let claim = match action {
+            Act::DeleteClaim(number) => numbered(self, *number),
+            _ => None,
+        };
+        claim.is_none_or(|claim| processes.iter().all(|process| sees_recorded(process, claim)))
+    }
+
     fn remembered(&self, state: &State) -> usize {
         state.held()
     }
@@ -167,6 +183,22 @@ impl Model for Server {
         }
         Ok(())
     }
+}
+
+/// True if everything that the process may still act on shows that the claim is recorded.
+fn sees_recorded(process: &Process<Server>, claim: &ClaimView) -> bool {
+    let Some(owner) = claim.owning_pod() else {
+        return [CROWDED, FREE].contains(&&*claim.key.name);
+    };
+    let makes_it = |ask: &RequestOf<_>| match ask {
+        RequestOf::Write(Write::Create(create)) => create.claim() == claim.key,
+        _ => false,
+    };
+    let is_recorded = process.stores().pods.get(&key_of(owner)).is_some_and(|pod| {
+        let mut recorded = pod.statuses.iter().filter_map(|status| status.claim.as_ref());
+        claim.is_controlled_by(&pod.uid) && recorded.any(|recorded| *recorded == claim.key.name)
+    });
+    is_recorded && !process.on_their_way().any(makes_it)
 }
 
 /// Checks that the entry has its claim, and the claim its reservation.

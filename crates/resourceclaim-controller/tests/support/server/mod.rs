@@ -10,7 +10,7 @@ use std::time::Duration;
 use controller_core::api::{AnswerClass, CallFailed};
 use controller_core::controller::{Accepted, Completed, RequestOf};
 use controller_core::meta::{ObjectKey, Uid};
-use controller_testing::sim::{self, SimObject, SimResource};
+use controller_testing::sim::{self, ProcessBug, SimObject, SimResource};
 use jiff::Timestamp;
 use resourceclaim_controller::decide::{
     Being, ClaimPlan, ClaimantId, Create, RESERVED_FOR_MAX_SIZE, Reserve,
@@ -58,12 +58,14 @@ pub(crate) struct Server {
 }
 
 /// What an API server must not do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum Bug {
     /// A claim is given back, whatever has become of it.
     NoVersion,
     /// It says that it has recorded a claim, and has not.
     RecordsNothing,
+    /// What a process must not do.
+    Process(ProcessBug),
 }
 
 /// What comes of a write.
@@ -258,7 +260,7 @@ impl Server {
         let held = self.held(key).filter(|held| held.uid == *uid);
         let held = held.ok_or_else(sim::gone)?;
         // What changes nothing is no event.
-        let is_news = *held.view.statuses != **statuses && self.bug != Some(Bug::RecordsNothing);
+        let is_news = *held.view.statuses != **statuses && !matches!(self.bug, Some(Bug::RecordsNothing));
         let unchanged = sim::accepted(uid.clone(), held.version);
         let names = statuses.iter().filter_map(|status| status.claim.clone());
         self.recorded.extend(names.map(|name| (uid.clone(), name)));
@@ -292,7 +294,7 @@ impl Server {
     }
 
     fn give(&mut self, judged: &ClaimView, step: &ClaimPlan) -> Answered {
-        let is_any = self.bug == Some(Bug::NoVersion);
+        let is_any = matches!(self.bug, Some(Bug::NoVersion));
         let version = self
             .claim(&judged.key)
             .filter(|_| is_any)
