@@ -16,18 +16,16 @@ use std::time::Duration;
 
 use controller_core::api::CallFailed;
 use controller_core::cache::Page;
-use controller_core::controller::{Accepted, Completed, Loop, Now, RequestOf};
+use controller_core::controller::{Completed, Loop, Now, RequestOf};
 use controller_core::fingerprint::Fingerprint;
-use controller_core::meta::ObjectKey;
 use controller_testing::encodings::assert_the_same_views;
 use controller_testing::sim::{self, Bounds, Explored, Model, NOW, ProcessBug, SimObject, Watch};
 use disruption_controller::DisruptionController;
 use disruption_controller::config::Config;
 use disruption_controller::discovery::Kind;
-use disruption_controller::requests::{Answer, Query, Reset, StatusWrite, Write};
+use disruption_controller::requests::{Answer, Query, Write};
 use disruption_controller::state::{Key, State};
 use disruption_controller::view::{PdbWire, Phase, PodWire, WorkloadWire};
-use jiff::{SignedDuration, Timestamp};
 use prometheus::Registry;
 use proptest::prelude::*;
 use serde_json::json;
@@ -49,53 +47,6 @@ enum Bug {
 }
 
 impl Cluster {
-    /// Notes a violation unless two minutes have passed since `since`.
-    fn check_time(&mut self, what: &ObjectKey, since: Timestamp, now: Now) {
-        if now.wall.duration_since(since) < SignedDuration::from_mins(2) {
-            self.wrong = Some(format!("{what} was given up too early"));
-        }
-    }
-
-    fn write_status(
-        &mut self,
-        StatusWrite { status, .. }: &StatusWrite,
-        now: Now,
-    ) -> Result<Accepted, CallFailed> {
-        let held = self.pdbs.objects().get(&status.pdb.key);
-        let held = held.filter(|held| held.uid == status.pdb.uid);
-        let held = held.ok_or_else(sim::gone)?;
-        if matches!(self.bug, Some(Bug::WritesNothing)) {
-            return Ok(sim::accepted(held.uid.clone(), held.version));
-        }
-        if !matches!(self.bug, Some(Bug::NoVersion)) && held.view.version != status.pdb.version {
-            return Err(sim::conflict());
-        }
-        let (known, held) = (
-            &status.pdb.status.disrupted_pods,
-            &held.view.status.disrupted_pods,
-        );
-        if let Some(pod) = held.keys().find(|pod| !known.contains_key(*pod)) {
-            self.wrong = Some(format!("the eviction of {pod} was forgotten"));
-        }
-        for (pod, _) in &status.overdue {
-            self.check_time(&status.pdb.key, status.pdb.status.disrupted_pods[pod], now);
-        }
-        let accepted = self.edit_pdb(&status.pdb.key, |pdb| *pdb = status.applied_to(pdb, None));
-        accepted.ok_or_else(sim::gone)
-    }
-
-    fn write_reset(&mut self, reset: &Reset, now: Now) -> Result<Accepted, CallFailed> {
-        let held = self.pods.objects().get(&reset.pod);
-        let held = held.filter(|held| held.uid == reset.uid);
-        let held = held.ok_or_else(sim::gone)?;
-        if held.view.target.as_ref() != Some(&reset.target) {
-            return Err(sim::conflict());
-        }
-        self.check_time(&reset.pod, reset.target.since, now);
-        let accepted = self.pods.edit(&reset.pod, |pod| pod.target = None);
-        accepted.ok_or_else(sim::gone)
-    }
-
     fn read(&self, query: &Query) -> Result<Answer, CallFailed> {
         match query {
             Query::Kinds(api_version) => {
@@ -297,40 +248,29 @@ fn a_status_that_is_accepted_and_not_written_is_found() {
     sim::assert_found(one_budget(Some(Bug::WritesNothing)), LOST, 1, "Remember(Undone(");
 }
 
+fn with(bug: Bug) -> Cluster {
+    Cluster {
+        bug: Some(bug),
+        ..Cluster::new()
+    }
+}
+
 /// The clock of the process is ahead.
 #[test]
 fn an_answer_that_does_not_show_a_wrong_clock_is_found() {
-    let cluster = Cluster {
-        bug: Some(Bug::NoDate),
-        ..Cluster::new()
-    };
-    sim::assert_drawn(&cluster, any_action(), "was given up too early");
+    sim::assert_drawn(&with(Bug::NoDate), any_action(), "was given up too early");
 }
 
 #[test]
 fn a_dry_run_that_writes_is_found() {
-    let bug = Some(Bug::Process(ProcessBug::WritesInDryRun));
-    sim::assert_drawn(
-        &Cluster {
-            bug,
-            ..Cluster::new()
-        },
-        any_action(),
-        "a dry run sends",
-    );
+    let cluster = with(Bug::Process(ProcessBug::WritesInDryRun));
+    sim::assert_drawn(&cluster, any_action(), "a dry run sends");
 }
 
 #[test]
 fn a_process_that_does_not_notice_that_another_leads_is_found() {
-    let bug = Some(Bug::Process(ProcessBug::KeepsItsTerm));
-    sim::assert_drawn(
-        &Cluster {
-            bug,
-            ..Cluster::new()
-        },
-        any_action(),
-        "sent without the term",
-    );
+    let cluster = with(Bug::Process(ProcessBug::KeepsItsTerm));
+    sim::assert_drawn(&cluster, any_action(), "sent without the term");
 }
 
 #[test]

@@ -77,6 +77,22 @@ fn siblings() -> impl Strategy<Value = Vec<Step>> {
     })
 }
 
+/// A pod that was approved to go is ready again, and another is not.
+fn recovers() -> impl Strategy<Value = Vec<Step>> {
+    (0..BUDGETS, 0..PODS, 0..PODS).prop_map(|(budget, pod, other)| {
+        let ready = |pod, ready| shown(Act::Ready(pod, ready));
+        let approved = shown(Act::Approve { budget, pod });
+        [
+            ready(pod, false),
+            approved,
+            computed(),
+            ready(pod, true),
+            ready(other, false),
+        ]
+        .concat()
+    })
+}
+
 fn computed() -> Vec<Step> {
     vec![Step::Pass(Duration::from_millis(150)), Step::Turn, Step::Show(1)]
 }
@@ -84,19 +100,20 @@ fn computed() -> Vec<Step> {
 /// Mostly acts that are shown at once.
 pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let steps = prop_oneof![
-        9 => any_action().prop_map(shown),
+        10 => any_action().prop_map(shown),
         1 => any_action().prop_map(|act| vec![Step::Act(act)]),
         1 => replaced(),
         1 => siblings(),
+        1 => recovers(),
         1 => (0..4_usize).prop_map(|watch| vec![Step::Show(watch)]),
         1 => (0..4_usize).prop_map(|watch| vec![Step::List(watch)]),
         1 => (0..90_u64).prop_map(|time| vec![seconds(time)]),
-        4 => Just(computed()),
+        5 => Just(computed()),
     ];
-    vec(steps, 1..150).prop_map(|steps| steps.concat())
+    vec(steps, 1..200).prop_map(|steps| steps.concat())
 }
 
-/// Takes `steps`, and judges each.
+/// Takes `steps`, and judges each that reaches the loop.
 pub(super) fn run(mut cluster: Cluster, steps: &[Step]) {
     let controller = Arc::new(cluster.controller());
     let mut event_loop = Loop::new(Arc::clone(&controller), [None, None, None], false);
@@ -109,13 +126,17 @@ pub(super) fn run(mut cluster: Cluster, steps: &[Step]) {
     event_loop.on_event(LoopEvent::Leading(true), now);
     for step in steps {
         match step {
-            Step::Act(act) => cluster.act(act, now),
-            Step::Show(watch) => _ = cluster.watches()[*watch].1.deliver(&mut event_loop, now),
-            Step::List(watch) => cluster.watches()[*watch].1.begin_list(&mut event_loop, now),
+            Step::Act(act) => {
+                cluster.act(act, now);
+                continue;
+            }
             Step::Pass(time) => {
                 now.uptime += *time;
                 now.wall = saturating_add(now.wall, *time);
+                continue;
             }
+            Step::Show(watch) => _ = cluster.watches()[*watch].1.deliver(&mut event_loop, now),
+            Step::List(watch) => cluster.watches()[*watch].1.begin_list(&mut event_loop, now),
             Step::Turn => turn(&mut cluster, &mut event_loop, now),
         }
         judge.judge(&event_loop, now);

@@ -2,15 +2,17 @@
 
 use std::sync::{Arc, LazyLock};
 
+use controller_core::api::CallFailed;
 use controller_core::controller::{Accepted, Now};
 use controller_core::meta::{ObjectKey, OwnerRef, Uid};
-use controller_testing::sim::SimResource;
+use controller_testing::sim::{self, SimResource};
 use disruption_controller::decide::Builtin;
 use disruption_controller::labels::Labels;
+use disruption_controller::requests::{Reset, StatusWrite};
 use disruption_controller::selector::Selector;
 use disruption_controller::view::{DisruptionTarget, PdbView, Phase, PodView, WorkloadView};
 use disruption_controller::{DisruptionController, Stores};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::Bug;
@@ -283,5 +285,52 @@ impl Cluster {
                 generation: 1,
             }));
         });
+    }
+
+    /// Notes a violation unless two minutes have passed since `since`.
+    fn check_time(&mut self, what: &ObjectKey, since: Timestamp, now: Now) {
+        if now.wall.duration_since(since) < SignedDuration::from_mins(2) {
+            self.wrong = Some(format!("{what} was given up too early"));
+        }
+    }
+
+    pub(super) fn write_status(
+        &mut self,
+        StatusWrite { status, .. }: &StatusWrite,
+        now: Now,
+    ) -> Result<Accepted, CallFailed> {
+        let held = self.pdbs.objects().get(&status.pdb.key);
+        let held = held.filter(|held| held.uid == status.pdb.uid);
+        let held = held.ok_or_else(sim::gone)?;
+        if matches!(self.bug, Some(Bug::WritesNothing)) {
+            return Ok(sim::accepted(held.uid.clone(), held.version));
+        }
+        if !matches!(self.bug, Some(Bug::NoVersion)) && held.view.version != status.pdb.version {
+            return Err(sim::conflict());
+        }
+        let (known, held) = (
+            &status.pdb.status.disrupted_pods,
+            &held.view.status.disrupted_pods,
+        );
+        if let Some(pod) = held.keys().find(|pod| !known.contains_key(*pod)) {
+            self.wrong = Some(format!("the eviction of {pod} was forgotten"));
+        }
+        for (pod, _) in &status.overdue {
+            self.check_time(&status.pdb.key, status.pdb.status.disrupted_pods[pod], now);
+        }
+        let accepted = self.edit_pdb(&status.pdb.key, |pdb| *pdb = status.applied_to(pdb, None));
+        accepted.ok_or_else(sim::gone)
+    }
+
+    pub(super) fn write_reset(&mut self, reset: &Reset, now: Now) -> Result<Accepted, CallFailed> {
+        let held = self.pods.objects().get(&reset.pod);
+        let held = held.filter(|held| held.uid == reset.uid);
+        let held = held.ok_or_else(sim::gone)?;
+        if held.view.target.as_ref() != Some(&reset.target) {
+            return Err(sim::conflict());
+        }
+        self.check_time(&reset.pod, reset.target.since, now);
+        let accepted = self.pods.edit(&reset.pod, |pod| pod.target = None);
+        accepted.ok_or_else(sim::gone)
     }
 }
