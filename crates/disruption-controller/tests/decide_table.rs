@@ -35,13 +35,15 @@
 
 mod owner_chains;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use controller_core::meta::Uid;
 use disruption_controller::decide::{
-    Builtin, Cause, Demand, DisruptedPod, Fate, LiveRead, Numbers, Reading, Scale, SyncFailure, confirmed,
-    demand, disrupted, fate, overdue, stale,
+    Builtin, Cause, Demand, DisruptedPod, Fate, LiveRead, MOST_READS, Numbers, Reading, Scale, SyncFailure,
+    confirmed, demand, disrupted, fate, overdue, stale,
 };
+use disruption_controller::scales::Sources;
 use disruption_controller::view::{Condition, DisruptionTarget, PdbView, Phase, PodView};
 use jiff::Timestamp;
 use rstest::rstest;
@@ -676,6 +678,43 @@ fn an_overdue_entry_goes_when_the_api_server_confirms_it(
         (again.map_or(0, |_| 1), again.map(at))
     );
     assert_eq!(sum.dropped.len(), usize::from(again.is_none()));
+}
+
+/// What is too much is known before anything is read.
+#[rstest]
+#[case::as_many_as_are_read(MOST_READS, None)]
+#[case::one_too_many(MOST_READS + 1, Some(Cause::TooManyControllers))]
+fn controllers_are_counted_before_they_are_read(
+    #[values(0, 3)] held: usize,
+    #[case] unread: usize,
+    #[case] expected: Option<Cause>,
+) {
+    let world = max_unavailable(&json!(1));
+    for number in 0..held + unread {
+        let (api_version, kind) = if number < held {
+            ("apps/v1", "ReplicaSet")
+        } else {
+            ("example.com/v1", "Widget")
+        };
+        let name = number.to_string();
+        world.add(&name, Some(&owner(api_version, kind, &name, &name)));
+    }
+    let sources = Sources {
+        rules: &world.rules,
+        held: &|_, key| Some(workload(&key.name, &key.name, 1, None)),
+        kinds: &BTreeMap::new(),
+        answer: &|_| None,
+    };
+    let scales = sources.scales(&world.snapshot());
+    let scales = scales.inspect_err(|queries| assert!(!queries.is_empty()));
+    let failed = scales.ok().map(|scales| {
+        let failures = scales.into_values().filter_map(|scale| match scale {
+            Scale::Unknown(failure) => Some(failure.cause),
+            _ => None,
+        });
+        failures.collect::<Vec<_>>()
+    });
+    assert_eq!(failed, expected.map(|cause| vec![cause]));
 }
 
 #[test]

@@ -9,14 +9,16 @@ use controller_core::cache::{self, Freshness, Page};
 use controller_core::controller::{Accepted, Completed, Effect, Loop, LoopEvent, Now, RequestOf};
 use controller_core::meta::{ObjectKey, Uid};
 use controller_core::time::saturating_add;
-use controller_testing::sim::{NOW, START, SimResource, Unlimited, Watch, decoded};
+use controller_testing::sim::{NOW, START, SimResource, Unlimited, Watch};
 use disruption_controller::config::Config;
 use disruption_controller::discovery::Kind;
 use disruption_controller::requests::{Answer, Query, Write};
-use disruption_controller::view::{Amount, PdbView, PdbWire, PodView, PodWire};
+use disruption_controller::view::{Amount, PdbView, PodView};
 use disruption_controller::{DisruptionController, Stores};
 use prometheus::Registry;
 use serde_json::{Value, json};
+
+use crate::support;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -32,19 +34,15 @@ struct Rig {
 
 /// Of the widget of this name, if one is named.
 fn pod(name: &str, ready: bool, widget: Option<&str>) -> PodView {
-    let owners = widget.map(|widget| {
-        json!([{
-            "apiVersion": "example.com/v1", "kind": "Widget", "name": widget, "uid": widget, "controller": true,
-        }])
-    });
-    decoded::<PodWire>(&json!({
-        "metadata": { "namespace": "ns", "name": name, "uid": name, "ownerReferences": owners },
-        "status": { "conditions": [{ "type": "Ready", "status": if ready { "True" } else { "False" } }] },
-    }))
+    PodView {
+        controller: widget.map(|widget| support::owner("example.com/v1", "Widget", widget, widget)),
+        ready,
+        ..support::pod(name, &json!({}))
+    }
 }
 
 fn pdb_key() -> ObjectKey {
-    ObjectKey::namespaced("ns", "all")
+    ObjectKey::namespaced("ns", "foobar")
 }
 
 impl Rig {
@@ -57,14 +55,9 @@ impl Rig {
             let uid = pod.uid.clone();
             all.put(pod, uid);
         }
-        let mut object = json!({
-            "metadata": { "namespace": "ns", "name": "all", "uid": "all", "resourceVersion": "1", "generation": 1 },
-            "spec": { "selector": {} },
-        });
-        for (field, value) in spec.as_object().unwrap() {
-            object["spec"][field] = value.clone();
-        }
-        pdbs.put(decoded::<PdbWire>(&object), Uid::from("all"));
+        let mut spec = spec.clone();
+        spec["selector"] = json!({});
+        pdbs.put(support::pdb(&spec), Uid::from("pdb"));
         let controller = DisruptionController::new(&Config::default(), &Registry::new()).unwrap();
         let mut event_loop = Loop::new(Arc::new(controller), [None, None, None], false);
         all.restart();

@@ -1,7 +1,6 @@
 //! What needs no API server, in one binary: to link one takes longer than to run it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-mod decide_props;
 mod decide_table;
 mod passes;
 mod properties;

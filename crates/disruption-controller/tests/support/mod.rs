@@ -1,5 +1,7 @@
 //! One budget, its pods and their controllers, as the informers would have them; no API server.
 
+pub(crate) mod by_hand;
+
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -78,6 +80,24 @@ pub(crate) fn workload(
     })
 }
 
+/// What the loop decides about a budget; `None` if it does not know it.
+pub(crate) fn decide_in(
+    state: &State,
+    key: &ObjectKey,
+    scale: impl Fn(&Arc<OwnerRef>) -> Scale,
+    now: Timestamp,
+) -> Option<Decision> {
+    let snapshot = state.snapshot(key)?;
+    let mut scales = Scales::default();
+    if demand(&snapshot.pdb).is_ok_and(Demand::needs_scales) {
+        for controller in snapshot.counts.controllers.keys() {
+            scales.insert(Arc::clone(controller), scale(controller));
+        }
+    }
+    let smallest_pod = |owners: &[&OwnerRef]| state.smallest_pod(key, owners);
+    Some(decide(&snapshot, &scales, smallest_pod, now))
+}
+
 /// What the informers have, and what reads would say.
 #[derive(Default)]
 pub(crate) struct World {
@@ -151,18 +171,10 @@ impl World {
     }
 
     pub(crate) fn decide_at(&self, now: Timestamp) -> Decision {
-        let snapshot = self.snapshot();
-        let mut scales = Scales::default();
-        if demand(&snapshot.pdb).is_ok_and(Demand::needs_scales) {
-            for controller in snapshot.counts.controllers.keys() {
-                // What nobody reads is not there.
-                let scale = self.scale(controller).unwrap_or(Scale::Gone);
-                scales.insert(Arc::clone(controller), scale);
-            }
-        }
-        let key = &snapshot.pdb.key;
-        let state = self.state.borrow();
-        decide(&snapshot, &scales, |owners| state.smallest_pod(key, owners), now)
+        // What nobody reads is not there.
+        let scale = |controller: &Arc<OwnerRef>| self.scale(controller).unwrap_or(Scale::Gone);
+        let key = &self.pdb.as_ref().unwrap().key;
+        decide_in(&self.state.borrow(), key, scale, now).unwrap()
     }
 
     pub(crate) fn decide(&self) -> Decision {

@@ -27,6 +27,8 @@ mod blockers;
 #[path = "../support/budget.rs"]
 mod budget;
 mod budgets;
+#[path = "../support/by_hand.rs"]
+mod by_hand;
 mod disrupted;
 mod explain;
 mod failures;

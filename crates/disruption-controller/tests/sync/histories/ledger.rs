@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use controller_testing::objects::{condition, each, is_deleting, name, owner_of, uid};
+use controller_testing::objects::{condition, is_deleting, name, owner_of, uid};
 use embedded_apiserver::{CUSTOM_RESOURCE_DEFINITIONS, PODS, Server};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::budget::Numbers;
+use crate::budget::{Numbers, numbers};
+use crate::by_hand::{by_hand, counts_scales, matches};
 use crate::world::WORKLOADS;
 
 /// The existing objects, as one observer sees them.
@@ -84,28 +85,16 @@ impl Sight {
         ask: impl Fn(&Owner) -> Vec<Share>,
     ) -> Vec<Option<Numbers>> {
         let pods: Vec<&Value> = self.pods_of(pdb).map(|(_, pod)| pod).collect();
-        let count = |count: usize| i64::try_from(count).unwrap();
-        let current = count(pods.iter().filter(|pod| is_healthy(pod)).count()) - going;
-        let (least, most) = (&pdb["spec"]["minAvailable"], &pdb["spec"]["maxUnavailable"]);
-        let expected = match (least, most) {
-            (Value::Null, Value::Null) => BTreeSet::from([Some(0)]),
-            (Value::Number(_), _) => BTreeSet::from([Some(count(pods.len()))]),
-            _ => self.wanted(&pods, ask),
+        let healthy = i64::try_from(pods.iter().filter(|pod| is_healthy(pod)).count()).unwrap();
+        let spec = &pdb["spec"];
+        let expected = match &spec["minAvailable"] {
+            _ if counts_scales(spec) => self.wanted(&pods, ask),
+            Value::Null => BTreeSet::from([Some(0)]),
+            _ => BTreeSet::from([i64::try_from(pods.len()).ok()]),
         };
         let numbers = |expected: i64| {
-            let most = || part(most, expected).map(|most| (expected - most).max(0));
-            let desired = part(least, expected).or_else(most).unwrap_or_default();
-            let allowed = if expected > 0 {
-                (current - desired).max(0)
-            } else {
-                0
-            };
-            Numbers {
-                allowed,
-                current,
-                desired,
-                expected,
-            }
+            let [allowed, current, desired, expected] = by_hand(spec, healthy - going, expected);
+            numbers(allowed, current, desired, expected)
         };
         expected
             .into_iter()
@@ -208,27 +197,4 @@ pub(super) fn approved(pdb: &Value) -> impl Iterator<Item = (&str, &str)> {
     let entries = pdb["status"]["disruptedPods"].as_object();
     let entries = entries.into_iter().flatten();
     entries.map(|(name, since)| (name.as_str(), since.as_str().unwrap_or_default()))
-}
-
-/// An amount in pods, or in percent of `of`, rounded up.
-fn part(amount: &Value, of: i64) -> Option<i64> {
-    let percent = || amount.as_str()?.strip_suffix('%')?.parse::<i64>().ok();
-    amount.as_i64().or_else(|| Some((of * percent()? + 99) / 100))
-}
-
-pub(super) fn matches(selector: &Value, labels: &Value) -> bool {
-    let mut pairs = selector["matchLabels"].as_object().into_iter().flatten();
-    let meets = |expression: &Value| {
-        let held = &labels[expression["key"].as_str().unwrap_or_default()];
-        let listed = each(&expression["values"]).any(|value| value == held);
-        match expression["operator"].as_str() {
-            Some("In") => listed,
-            Some("NotIn") => !listed,
-            Some("Exists") => !held.is_null(),
-            Some("DoesNotExist") => held.is_null(),
-            _ => false,
-        }
-    };
-    let has_pairs = pairs.all(|(key, value)| labels[key] == *value);
-    !selector.is_null() && has_pairs && each(&selector["matchExpressions"]).all(meets)
 }

@@ -17,9 +17,9 @@ use kube::api::EvictParams;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::ledger::matches;
 use super::suite::Budgets;
 use crate::budget::definition;
+use crate::by_hand::matches;
 use crate::world::{pdb, pod as pod_of, ready, resource, workload as workload_of};
 
 const BUDGETS: usize = 2;
