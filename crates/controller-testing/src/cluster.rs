@@ -9,9 +9,9 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::Api;
 use local_control_plane::{AuditLevel, Leased, Options, Process, client};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::account::NAMESPACE;
+use crate::account::{NAMESPACE, account};
 use crate::audit::{self, Asked};
 use crate::chart::Chart;
 use crate::kinds::Objects;
@@ -138,6 +138,21 @@ impl Cluster {
     /// Replaces the cluster-wide permissions of the chart, and waits until that is in force.
     pub async fn grant(&self, rules: Value) {
         permissions::grant(&self.control_plane, self.chart.controller(), rules).await;
+    }
+
+    /// Gives the account these permissions in a namespace.
+    pub async fn grant_in(&self, namespace: &str, rules: Value) {
+        let (name, api_group) = (self.chart.controller(), "rbac.authorization.k8s.io");
+        let in_it = json!({"namespace": namespace, "name": name});
+        let role = json!({"kind": "Role", "metadata": in_it, "rules": rules});
+        let binding = json!({
+            "kind": "RoleBinding", "metadata": in_it,
+            "roleRef": {"apiGroup": api_group, "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "namespace": NAMESPACE, "name": account(name)}],
+        });
+        for object in [role, binding] {
+            self.create(object).await;
+        }
     }
 
     /// Waits until the account has used each of the chart's permissions.

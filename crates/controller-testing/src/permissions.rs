@@ -1,6 +1,5 @@
 //! The permissions that a controller's chart grants, and which of them it uses.
 
-use embedded_apiserver::{RequestVerb, Server, User};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::Api;
@@ -148,25 +147,6 @@ pub(crate) async fn until_used(
     let all_used = async || unused().is_empty().then_some(());
     let in_time = eventually(SOON, "every permission is used", all_used).await;
     assert!(in_time.is_ok(), "not used: {:#?}", unused());
-}
-
-/// Fails if the embedded server refused a request for lack of a permission, or if `user` left one unused.
-pub fn assert_sufficient_and_used(server: &Server, user: &User) {
-    let refused = server.requests().only(|request| request.code == Some(403));
-    assert_eq!(refused.lines(), Vec::<String>::new());
-    let streamed = server
-        .requests()
-        .only(|request| request.verb == RequestVerb::Watch && request.lists());
-    let streamed: Vec<String> = streamed.iter().map(|request| request.resource.clone()).collect();
-    let mut unused = server.unused_permissions(user);
-    // Resources that come as streams are read in pages only from API servers without streams.
-    unused.retain(|permission| {
-        let listed = permission
-            .strip_prefix("list ")
-            .and_then(|resource| resource.split('.').next());
-        listed.is_none_or(|resource| !streamed.iter().any(|streamed| streamed == resource))
-    });
-    assert_eq!(unused, Vec::<String>::new());
 }
 
 /// The controller's requests so far that were answered with 403, from the audit log.

@@ -34,7 +34,7 @@ use crate::sim::START;
 /// User agent of the stories on the embedded API server.
 const PEOPLE: &str = "kubectl/test";
 /// How late anything may be on the embedded API server.
-const AT_ONCE: SignedDuration = SignedDuration::from_millis(300);
+const AT_ONCE: SignedDuration = SignedDuration::from_millis(20);
 
 /// Where a story is told: an API server, and how to start the controller next to it.
 pub struct StoryStage {

@@ -7,31 +7,6 @@ use crate::budget::numbers;
 use crate::world::World;
 
 #[tokio::test(start_paused = true)]
-async fn an_entry_of_a_pod_that_stays_expires_after_two_minutes() {
-    let world = World::with_budget(3, "minAvailable", &json!(1));
-    let controller = world.start_and_settle().await;
-    let entries = json!({ "web-0": world.seconds(0), "web-1": world.seconds(-30) });
-    world.edit_pdb("web", |pdb| pdb["status"]["disruptedPods"] = entries);
-    world.pass(1).await;
-    assert_eq!(world.numbers("web"), numbers(0, 1, 1, 3));
-    world.pass(88).await;
-    assert_eq!(world.numbers("web"), numbers(0, 1, 1, 3));
-    world.pass(2).await;
-    assert_eq!(world.numbers("web"), numbers(1, 2, 1, 3));
-    world.pass(30).await;
-    assert_eq!(world.numbers("web"), numbers(2, 3, 1, 3));
-    assert_eq!(world.status("web")["disruptedPods"], json!(null));
-    assert_eq!(
-        world.events(),
-        [
-            "web-1 Warning NotDeleted Pod was expected by PDB default/web to be deleted but it wasn't",
-            "web-0 Warning NotDeleted Pod was expected by PDB default/web to be deleted but it wasn't",
-        ]
-    );
-    assert_eq!(controller.metric("controller_sync_failures_total"), 0);
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_eviction_is_counted_from_its_approval_to_the_end_of_its_pod() {
     let (world, set) = World::with_set(3, 3);
     world.pdb("web", "maxUnavailable", &json!(1));

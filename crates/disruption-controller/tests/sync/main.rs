@@ -14,7 +14,6 @@
 //! | `stale` | conditions of pods that stayed |
 //! | `notes` | events |
 //! | `explain` | what `explain` prints |
-//! | `permissions` | which permissions are needed |
 //! | `preflight` | what `preflight` finds out |
 //! | `terms` | restarts, changes of leader |
 //! | `of_the_loop` | what holds for every controller: 429, lost answers, standbys, dry run and so on |
@@ -37,7 +36,6 @@ mod notes;
 mod numbers;
 mod observer;
 mod of_the_loop;
-mod permissions;
 mod pods;
 mod preflight;
 mod races;

@@ -9,7 +9,6 @@
 //! | `gates` | feature gates, and what the API server makes of them |
 //! | `groups` | claims of `PodGroups` |
 //! | `explain` | what `explain` prints |
-//! | `permissions` | which permissions are needed |
 //! | `rivals` | another writer that keeps undoing ours |
 //! | `terms` | restarts, changes of leader |
 //! | `of_the_loop` | what holds for every controller: 429, lost answers, standbys, dry run and so on |
@@ -25,7 +24,6 @@ mod histories;
 mod numbers;
 mod of_the_loop;
 mod outage;
-mod permissions;
 mod races;
 mod reservations;
 mod rivals;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::support::{Cluster, DELETIONS, Evicted, For, NAMESPACE, OVERDUE, now, seconds_after, until};
 
 /// Where a `ValidatingAdmissionPolicy` keeps all pods: it refuses as a webhook does, and needs no server.
@@ -15,7 +17,9 @@ const MADE_UP_WITHIN: Duration = Duration::from_secs(10);
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_deletes_that_are_refused_for_a_minute_are_made_up_for_within_ten_seconds() {
     let cluster = Cluster::with_nodes(["n"]).await;
-    cluster.namespace_with_delete(KEPT).await;
+    cluster.namespace(KEPT).await;
+    let delete = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]}]);
+    cluster.grant_in(KEPT, delete).await;
     for namespace in [NAMESPACE, KEPT] {
         cluster.pods_in(namespace, 50, "p", "n", For::No).await;
     }

@@ -1,7 +1,6 @@
 //! Nodes and pods, next to our binary as a process.
 
 pub(crate) use controller_testing::SOON;
-use controller_testing::chart::account;
 use controller_testing::cluster::{self, kubectl};
 pub(crate) use controller_testing::cluster::{now, until_time as until, whole};
 use controller_testing::soon;
@@ -38,22 +37,6 @@ impl Cluster {
             .lines()
             .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
         Some(lines.collect::<Vec<_>>().join("\n"))
-    }
-
-    /// Makes a namespace in which the service account may delete pods, whatever its permissions elsewhere.
-    pub(crate) async fn namespace_with_delete(&self, name: &str) {
-        let in_it = json!({"namespace": name, "name": NAME});
-        let rules = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["delete"]}]);
-        let binding = json!({
-            "kind": "RoleBinding", "metadata": in_it,
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": NAME},
-            "subjects": [{"kind": "ServiceAccount", "namespace": "kube-system", "name": account(NAME)}],
-        });
-        self.create(json!({"kind": "Namespace", "metadata": {"name": name}}))
-            .await;
-        self.create(json!({"kind": "Role", "metadata": in_it, "rules": rules}))
-            .await;
-        self.create(binding).await;
     }
 
     /// Has admission refuse every delete of a pod in `namespace`, and waits until it does.

@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::support::{Cluster, Finish, finished, job};
 
 /// The tenant is the namespace `default`.
-const OTHER: &str = "other";
+pub(crate) const OTHER: &str = "other";
 /// More than there are workers, and three times as many as took them all for ever.
 const JOBS: usize = 40;
 const OTHERS: usize = 10;
@@ -23,7 +23,7 @@ const WITHIN: Duration = Duration::from_mins(5);
 const EVERY: Duration = Duration::from_secs(2);
 
 /// Makes a Job of the other tenant that has finished; when it expires.
-async fn another(cluster: &Cluster, name: &str) -> Timestamp {
+pub(crate) async fn another(cluster: &Cluster, name: &str) -> Timestamp {
     cluster.create(job(OTHER, name, Some(1))).await;
     let finish = whole(now());
     let status = Patch::Merge(json!({"status": finished(Finish::Complete, finish)}));

@@ -9,7 +9,8 @@ use jiff::SignedDuration;
 use local_control_plane::eventually;
 use serde_json::json;
 
-use crate::support::{CHART, Cluster, Jobs, PROBE, Replica};
+use crate::crowds::{OTHER, another};
+use crate::support::{CHART, Cluster, Jobs, PROBE};
 
 const JOBS: usize = 20;
 /// Deletes of refused Jobs that may go between the expiry of another Job and its delete: those of three seconds, by the
@@ -19,35 +20,42 @@ const REFUSED_FOR: Duration = Duration::from_mins(1);
 /// Within which all is done once the deletes are let through.
 const MADE_UP_WITHIN: Duration = Duration::from_secs(10);
 
+/// For want of the right in one namespace, by a `ValidatingAdmissionPolicy` in the other: it refuses as a webhook does, and
+/// needs no server.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
-async fn live_deletes_without_the_right_for_a_minute_are_made_up_for_within_ten_seconds() {
+async fn live_deletes_that_are_refused_for_a_minute_are_made_up_for_within_ten_seconds() {
     let cluster = Cluster::new().await;
-    let without_delete = json!([
-        {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["get", "list", "watch"]},
-    ]);
-    cluster.grant(without_delete).await;
-    let replica = cluster.start_leading(&[]).await;
-    all_expire_and_none_is_deleted(&cluster, &replica).await;
-
-    cluster.grant(CHART.rules()).await;
-    until_made_up(&cluster, JOBS).await;
-    assert_eq!(replica.stop().await, Some(0));
-}
-
-/// By a `ValidatingAdmissionPolicy`: it refuses as a webhook does, and needs no server.
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
-async fn live_deletes_that_admission_refuses_for_a_minute_are_made_up_for_within_ten_seconds() {
-    let cluster = Cluster::new().await;
+    cluster.namespace(OTHER).await;
+    let rule = |verbs: &[&str]| json!([{"apiGroups": ["batch"], "resources": ["jobs"], "verbs": verbs}]);
+    cluster.grant_in("default", rule(&["delete"])).await;
+    cluster.grant(rule(&["get", "list", "watch"])).await;
     cluster.keep_jobs().await;
     let replica = cluster.start_leading(&[]).await;
-    all_expire_and_none_is_deleted(&cluster, &replica).await;
+    for number in 0..JOBS {
+        let name = format!("job-{number}");
+        cluster.finished_job(&name, 0).await;
+        another(&cluster, &name).await;
+    }
+    Clock::system().sleep(REFUSED_FOR).await;
+    assert_eq!(cluster.deleting("Job").await, 0);
+    let requests = cluster.requests();
+    for namespace in ["default", OTHER] {
+        let refused = requests
+            .iter()
+            .filter(|asked| asked.is("delete", "jobs") && asked.namespace == namespace && asked.code == 403);
+        assert!(refused.count() >= 2 * JOBS, "each is tried again and again");
+    }
     // Between its expiry and its delete.
     cluster.set_ttl("job-0", Some(3600)).await;
 
     cluster.allow_deletes("default", "Job", PROBE).await;
-    until_made_up(&cluster, JOBS - 1).await;
+    cluster.grant(CHART.rules()).await;
+    eventually(MADE_UP_WITHIN, "the Jobs are deleted", async || {
+        (cluster.deleting("Job").await == 2 * JOBS - 1).then_some(())
+    })
+    .await
+    .unwrap();
     assert_eq!(cluster.deleted("job-0").await, None);
     assert_eq!(replica.stop().await, Some(0));
 }
@@ -90,22 +98,4 @@ async fn live_jobs_that_admission_refuses_keep_no_other_job_waiting() {
     let warnings = replica.said("sync failed");
     assert!(warnings <= 10, "{warnings} warnings of one cause");
     assert_eq!(replica.stop().await, Some(0));
-}
-
-async fn all_expire_and_none_is_deleted(cluster: &Cluster, replica: &Replica) {
-    for number in 0..JOBS {
-        cluster.finished_job(&format!("job-{number}"), 0).await;
-    }
-    Clock::system().sleep(REFUSED_FOR).await;
-    assert_eq!(cluster.deleting("Job").await, 0);
-    let refused = replica.metric("rest_client_requests_total", "code=\"403\"");
-    assert!(refused.await >= 2 * JOBS as u64, "each is tried again and again");
-}
-
-async fn until_made_up(cluster: &Cluster, jobs: usize) {
-    eventually(MADE_UP_WITHIN, "the Jobs are deleted", async || {
-        (cluster.deleting("Job").await == jobs).then_some(())
-    })
-    .await
-    .unwrap();
 }

@@ -9,7 +9,7 @@ use kube::Api;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-pub(crate) use controller_testing::{QUICK_LEASE, Replica, SOON};
+pub(crate) use controller_testing::{QUICK_LEASE, SOON};
 
 /// The Job whose refused delete shows that Jobs are kept.
 pub(crate) const PROBE: &str = "probe";

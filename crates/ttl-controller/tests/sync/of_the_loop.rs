@@ -18,6 +18,8 @@ impl LoopScene for Annotated {
     const SLOW: (usize, u64) = (30, 310);
     const PLANNED: &'static [(&'static str, u64)] = &[("annotate", 120), ("remove", 0)];
 
+    const READS_BEFORE_IT_REPEATS: bool = true;
+
     fn world() -> World {
         World::new()
     }

@@ -60,38 +60,6 @@ async fn pods_of_several_replica_sets_of_one_deployment_count_it_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_of_the_replicas_changes_the_budget_at_once() {
-    let world = World::new();
-    let deployment = world.workload("Deployment", "d", 3);
-    let set = world.replica_set("rs", 3, Some(&deployment));
-    world.pod_of("d", "d", Some(&set));
-    let others = [
-        world.replica_set("alone", 3, None),
-        world.workload("StatefulSet", "sts", 3),
-        world.workload("ReplicationController", "rc", 3),
-    ];
-    for app in ["alone", "sts", "rc", "d"] {
-        let selector = json!({ "matchLabels": { "app": app } });
-        world.pdb_of(app, "minAvailable", &json!("100%"), &selector);
-    }
-    for other in &others {
-        let app = other["metadata"]["name"].as_str().unwrap();
-        world.pod_of(app, app, Some(other));
-    }
-    let _controller = world.start_and_settle().await;
-    for app in ["alone", "sts", "rc", "d"] {
-        assert_eq!(world.numbers(app), numbers(0, 1, 3, 3), "{app}");
-    }
-    for workload in others.iter().chain([&deployment]) {
-        world.scale(workload, 7);
-    }
-    world.pass_millis(20).await;
-    for app in ["alone", "sts", "rc", "d"] {
-        assert_eq!(world.numbers(app), numbers(0, 1, 7, 7), "{app}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_scale_of_a_custom_resource_is_read_again_every_30_seconds() {
     let (world, widget) = World::with_widget(3, 3);
     world.pdb("web", "maxUnavailable", &json!(1));

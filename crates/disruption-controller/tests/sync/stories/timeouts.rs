@@ -1,13 +1,14 @@
 //! What is two minutes old. The API server takes any time in a status, so what a story writes is almost that old
 //! already: two full minutes pass in `disrupted` and `stale`.
 
+use controller_testing::cluster::whole;
 use controller_testing::objects::{condition, rfc3339};
 use controller_testing::soon;
 use controller_testing::stories::StoryStage;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::budget::numbers;
+use crate::budget::{Numbers, numbers};
 use crate::stories::{AT_ONCE, Budgets, status_written};
 
 crate::told![
@@ -22,8 +23,7 @@ const REMAINING: SignedDuration = SignedDuration::from_secs(8);
 
 /// The whole second that is two minutes ago in [`REMAINING`].
 fn almost_two_minutes_ago(stage: &StoryStage) -> Timestamp {
-    let since = stage.now() + REMAINING - TWO_MINUTES;
-    Timestamp::from_second(since.as_second()).unwrap()
+    whole(stage.now() + REMAINING - TWO_MINUTES)
 }
 
 /// Fails unless we write this object when the two minutes since `since` are over.
@@ -83,8 +83,9 @@ async fn a_pod_that_was_to_be_evicted_and_was_not_counts_again_after_two_minutes
     stage.until("web", numbers(2, 3, 1, 3)).await;
 
     // As the eviction API does, whose delete then fails.
-    let since = almost_two_minutes_ago(&stage);
-    let approved = json!({"disruptionsAllowed": 0, "disruptedPods": {"web-0": rfc3339(since), "web-1": rfc3339(stage.now())}});
+    let (since, now) = (almost_two_minutes_ago(&stage), whole(stage.now()));
+    let approved =
+        json!({"disruptionsAllowed": 0, "disruptedPods": {"web-0": rfc3339(since), "web-1": rfc3339(now)}});
     stage.merge_status("PodDisruptionBudget", "web", approved).await;
     stage.until("web", numbers(0, 1, 1, 3)).await;
     stage.until("web", numbers(1, 2, 1, 3)).await;
@@ -97,6 +98,17 @@ async fn a_pod_that_was_to_be_evicted_and_was_not_counts_again_after_two_minutes
             "web-0 Warning NotDeleted Pod was expected by PDB default/web to be deleted but it wasn't",
         )
         .await;
+    if stage.on_real().is_none() {
+        // The other one as well, when its time is over.
+        stage
+            .until_time(now + TWO_MINUTES - SignedDuration::from_secs(1))
+            .await;
+        assert_eq!(Numbers::of(&stage.status("web").await), numbers(1, 2, 1, 3));
+        assert_written_in_time(&stage, "poddisruptionbudgets/status", "web", now).await;
+        stage.until("web", numbers(2, 3, 1, 3)).await;
+        assert!(stage.status("web").await["disruptedPods"].is_null());
+        assert_eq!(controller.total("controller_sync_failures_total").await, 0);
+    }
     controller.stop().await;
 }
 

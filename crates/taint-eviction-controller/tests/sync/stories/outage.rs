@@ -28,9 +28,13 @@ async fn an_outage_longer_than_the_toleration_kills_nobody_if_the_nodes_come_bac
     until_pending(&controller, 200).await;
 
     stage.away(AWAY).await;
-    let back = stage.now();
-    // Who does not lead counts nothing.
+    // Who does not lead counts nothing, and who sees nothing evicts nobody.
     controller.until_leading().await;
+    for resource in ["nodes", "pods"] {
+        let watching = format!("resource=\"{resource}\"");
+        controller.until_metric("informer_watching", &watching, 1).await;
+    }
+    let back = stage.now();
     stage.until_time(seconds_after(back, WELL_AFTER)).await;
     for node in NODES {
         stage.untaint(node).await;
