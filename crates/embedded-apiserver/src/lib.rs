@@ -154,6 +154,13 @@ impl Server {
         self.requests_since(Mark(0))
     }
 
+    /// Those of [`requests`](Self::requests) that `wanted` selects; the others are not copied.
+    pub fn requests_where(&self, wanted: impl Fn(&RecordedRequest) -> bool) -> RecordedRequests {
+        let requests = self.shared.requests.lock();
+        let selected = requests.iter().filter(|request| wanted(request));
+        RecordedRequests::new(selected.cloned().collect())
+    }
+
     /// Calls `see` for each request when it is carried out: after its delays and before its effect; not for requests
     /// that a fault refuses. The last observer replaces earlier ones.
     pub fn observe(&self, see: impl Fn(&Self, &RecordedRequest) + Send + Sync + 'static) {

@@ -352,6 +352,14 @@ impl Model for Cluster {
         }
     }
 
+    /// What a budget has refused is tried again by another key.
+    fn twin(&self, key: &Key) -> Option<Key> {
+        match key {
+            Key::Evict(pod) => Some(Key::Again(pod.clone())),
+            _ => None,
+        }
+    }
+
     /// Kubelets end the pods that are being deleted.
     fn come_to_rest(&mut self) -> bool {
         let ending: Vec<_> = (0..self.pod_names)
@@ -610,6 +618,41 @@ fn nothing_is_left_of_a_pod_that_goes_before_its_refusal_is_answered() {
         );
         sim::run(cluster, &ops);
     }
+}
+
+#[test]
+fn an_eviction_whose_answer_is_lost_after_a_refusal_is_tried_again() {
+    let mut cluster = Cluster::new();
+    cluster.config.evict_through_budgets = Some(TAINTS.join(","));
+    let stamped = false;
+    let ops = [
+        Op::Act(Act::Taint {
+            node: 1,
+            taint: 0,
+            stamped,
+        }),
+        Op::Act(Act::Taint {
+            node: 0,
+            taint: 0,
+            stamped,
+        }),
+        Op::Deliver(1),
+        Op::Act(Act::Bind {
+            pod: 0,
+            node: 1,
+            tolerates: Tolerates::Nothing,
+        }),
+        Op::Deliver(0),
+        Op::Act(Act::Refuse),
+        Op::Answer(0),
+        Op::Pass(Duration::from_millis(1)),
+        Op::Arrive(0),
+        Op::Answer(0),
+        Op::Pass(Duration::from_secs(5)),
+        Op::Answer(0),
+        Op::Lose(0, sim::SimFailure::Broken),
+    ];
+    sim::run(cluster, &ops);
 }
 
 #[test]

@@ -47,12 +47,12 @@ pub enum DrawnFault {
         /// The error in seconds; positive: ahead, negative: behind.
         seconds: i32,
     },
-    /// A replica dies, and is started again where the clock is fast, for the rest of the history.
-    FastClock {
+    /// A replica dies, and is started again where the clock is fast or slow, for the rest of the history.
+    OtherClock {
         /// Number of the replica, from 1.
         replica: usize,
-        /// How far its clock is ahead.
-        ahead: Duration,
+        /// How far its clock is ahead; negative: behind.
+        ahead: SignedDuration,
     },
     /// The clock of a replica jumps, and is as wrong as this for the rest of the history.
     ClockJumps {
@@ -140,7 +140,8 @@ impl DrawnFault {
             Self::Outage(_) => FaultKind::Outage,
             Self::Restart(_) => FaultKind::Restart,
             Self::WrongClock { .. } => FaultKind::WrongClock,
-            Self::FastClock { .. } => FaultKind::FastClock,
+            Self::OtherClock { ahead, .. } if ahead.is_negative() => FaultKind::SlowClock,
+            Self::OtherClock { .. } => FaultKind::FastClock,
             Self::ClockJumps { .. } => FaultKind::ClockJumps,
             Self::ApiServers { .. } => FaultKind::ApiServers,
             Self::SetBack(_) => FaultKind::SetBack,
@@ -161,12 +162,17 @@ impl DrawnFault {
             Self::Crash { replica, .. }
             | Self::Stop { replica, .. }
             | Self::CutOff { replica, .. }
-            | Self::FastClock { replica, .. }
+            | Self::OtherClock { replica, .. }
             | Self::ClockJumps { replica, .. }
             | Self::DryRun { replica, .. } => Some(*replica),
             _ => None,
         }
     }
+}
+
+fn off(ahead: SignedDuration) -> String {
+    let side = if ahead.is_negative() { "behind" } else { "ahead" };
+    format!("{:?} {side}", ahead.unsigned_abs())
 }
 
 impl fmt::Display for DrawnFault {
@@ -190,22 +196,15 @@ impl fmt::Display for DrawnFault {
                 )
             }
             Self::WrongClock { seconds } => write!(f, "the server's clock is {seconds} s ahead from here on"),
-            Self::FastClock { replica, ahead } => {
+            Self::OtherClock { replica, ahead } => {
+                let off = off(*ahead);
                 write!(
                     f,
-                    "replica {replica} dies, and comes back with a clock that is {ahead:?} ahead"
-                )
-            }
-            Self::ClockJumps { replica, ahead } if ahead.is_negative() => {
-                let behind = ahead.unsigned_abs();
-                write!(
-                    f,
-                    "the clock of replica {replica} jumps, and is {behind:?} behind"
+                    "replica {replica} dies, and comes back with a clock that is {off}"
                 )
             }
             Self::ClockJumps { replica, ahead } => {
-                let ahead = ahead.unsigned_abs();
-                write!(f, "the clock of replica {replica} jumps, and is {ahead:?} ahead")
+                write!(f, "the clock of replica {replica} jumps, and is {}", off(*ahead))
             }
             Self::ApiServers {
                 lags: [one, other],

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::record::Recorded;
+
 /// A failing seed with its shrunk history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -22,6 +24,8 @@ pub struct FailedSeed {
     pub timeline: Vec<String>,
     /// Number of steps and faults in the whole history.
     pub drawn: usize,
+    /// How to run the shrunk history again.
+    pub recorded: Recorded,
 }
 
 impl fmt::Display for FailedSeed {

@@ -55,6 +55,8 @@ pub enum FaultKind {
     WrongClock,
     /// The clock of a replica is fast.
     FastClock,
+    /// The clock of a replica is slow from its start on.
+    SlowClock,
     /// The clock of a replica jumps ahead or back. A slow one makes it late, as documented.
     ClockJumps,
     /// There are several API servers, some of which lag.
@@ -68,7 +70,7 @@ pub enum FaultKind {
 }
 
 /// Each kind, as often as it is drawn in comparison with the others.
-const WEIGHTS: [(FaultKind, usize); 24] = [
+const WEIGHTS: [(FaultKind, usize); 25] = [
     (FaultKind::Writes, 7),
     (FaultKind::Lists, 4),
     (FaultKind::Watches, 4),
@@ -88,6 +90,7 @@ const WEIGHTS: [(FaultKind, usize); 24] = [
     (FaultKind::LeaseDeleted, 2),
     (FaultKind::WrongClock, 2),
     (FaultKind::FastClock, 2),
+    (FaultKind::SlowClock, 2),
     (FaultKind::ClockJumps, 2),
     (FaultKind::ApiServers, 3),
     (FaultKind::SetBack, 3),
@@ -186,9 +189,13 @@ impl FaultKind {
                 let seconds = if draw.chance(50) { wrong } else { -wrong };
                 DrawnFault::WrongClock { seconds }
             }
-            Self::FastClock => DrawnFault::FastClock {
+            Self::FastClock => DrawnFault::OtherClock {
                 replica: draw.number(1..replicas + 1),
-                ahead: draw.time(seconds(1, 3600)),
+                ahead: signed(draw.time(seconds(1, 3600))),
+            },
+            Self::SlowClock => DrawnFault::OtherClock {
+                replica: draw.number(1..replicas + 1),
+                ahead: -signed(draw.time(seconds(1, 180))),
             },
             Self::ClockJumps => DrawnFault::ClockJumps {
                 replica: draw.number(1..replicas + 1),
@@ -215,7 +222,7 @@ impl FaultKind {
     }
 }
 
-pub(super) fn signed(time: Duration) -> SignedDuration {
+fn signed(time: Duration) -> SignedDuration {
     SignedDuration::try_from(time).unwrap_or(SignedDuration::MAX)
 }
 

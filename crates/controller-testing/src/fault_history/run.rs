@@ -200,6 +200,11 @@ impl<'a, S: Suite> Stage<'a, S> {
     async fn play(mut self) -> Run {
         let outcome = self.outcome().await;
         let (requests, mut struck) = (self.server.requests(), self.noted.lock().struck.clone());
+        let outcome = outcome.and_then(|state| {
+            let remembered = refusals::are_remembered(&requests);
+            remembered.map_err(|what| self.violation(what))?;
+            Ok(state)
+        });
         let faults = &self.history.faults;
         let suspects = self.suspects.iter().filter(|suspect| {
             let fault = &faults[suspect.fault].what;
@@ -228,8 +233,7 @@ impl<'a, S: Suite> Stage<'a, S> {
         self.end_faults().await?;
         self.settle().await?;
         let end = self.suite.afterwards(&self.server, self.history);
-        end.and_then(|()| refusals::are_remembered(&self.server.requests()))
-            .map_err(|what| self.violation(what))?;
+        end.map_err(|what| self.violation(what))?;
         Ok(self.suite.state(&self.server))
     }
 

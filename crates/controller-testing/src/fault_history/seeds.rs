@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 
 use super::failure::FailedSeed;
 use super::kind::FaultKind;
+use super::record::{Recorded, digest};
 use super::run::{Run, Violation, run};
 use super::shrink::{minimal, shortest};
 use super::strikes::Strikes;
@@ -91,7 +92,9 @@ pub fn search<S: Suite>(
         if seed >= seeds.end || !is_lower(&lowest.lock()) {
             return;
         }
-        let (history, run, flaw) = drawn(suite, seed, only);
+        let Judged {
+            history, run, flaw, ..
+        } = drawn(suite, seed, only);
         strikes.lock().add(&history, &run);
         if let Some(flaw) = flaw {
             let mut lowest = lowest.lock();
@@ -107,23 +110,67 @@ pub fn search<S: Suite>(
         }
     });
     let failure = lowest.into_inner().map(|(seed, first)| {
-        let (history, ..) = drawn(suite, seed, only);
-        shrunk(suite, history, &first, shrink)
+        let Judged { history, draw, .. } = drawn(suite, seed, only);
+        let drawn = Drawn { draw, only };
+        shrunk(suite, history, &first, (shrink, &drawn))
     });
     (strikes.into_inner(), failure)
 }
 
+/// A history that was run.
+struct Judged<A> {
+    /// The number of the draw.
+    draw: u64,
+    history: History<A>,
+    run: Run,
+    flaw: Option<Flaw>,
+}
+
+/// How the faults of a seed were drawn.
+struct Drawn {
+    draw: u64,
+    only: Option<FaultKind>,
+}
+
+/// Runs a recorded history again; returns what is wrong with it. `None` if it is no longer drawn as it was.
+pub fn replay<S: Suite>(suite: &S, recorded: &Recorded) -> Option<Option<FailedSeed>> {
+    let (history, drawn) = recorded.history(suite)?;
+    let flaw = flaw(suite, &history).map(|flaw| flaw.to_string());
+    Some(flaw.map(|what| {
+        FailedSeed {
+            suite: S::TITLE,
+            seed: recorded.seed,
+            first: what.clone(),
+            what,
+            replicas: history.replicas,
+            faults: history
+                .faults
+                .iter()
+                .map(|fault| fault.what.to_string())
+                .collect(),
+            timeline: history.lines(),
+            drawn,
+            recorded: recorded.clone(),
+        }
+    }))
+}
+
 /// Draws and judges the history of a seed, whose faults are drawn again as long as none strikes.
-fn drawn<S: Suite>(suite: &S, seed: u64, only: Option<FaultKind>) -> (History<S::Action>, Run, Option<Flaw>) {
+fn drawn<S: Suite>(suite: &S, seed: u64, only: Option<FaultKind>) -> Judged<S::Action> {
     let steps = History::drawn_steps(suite, seed);
     let expected = run(suite, &steps).outcome;
-    let judged = |attempt| {
-        let history = steps.with_drawn_faults::<S>(attempt, only);
+    let judged = |draw| {
+        let history = steps.with_drawn_faults::<S>(draw, only);
         let run = run(suite, &history);
         let flaw = flaw_of(&run, &expected);
-        (history, run, flaw)
+        Judged {
+            draw,
+            history,
+            run,
+            flaw,
+        }
     };
-    let strikes = |(_, run, flaw): &(_, Run, Option<Flaw>)| !run.struck.is_empty() || flaw.is_some();
+    let strikes = |judged: &Judged<_>| !judged.run.struck.is_empty() || judged.flaw.is_some();
     (0..DRAWS - 1)
         .map(judged)
         .find(strikes)
@@ -132,7 +179,12 @@ fn drawn<S: Suite>(suite: &S, seed: u64, only: Option<FaultKind>) -> (History<S:
 
 /// Runs one seed and reports on it in full.
 pub fn report<S: Suite>(suite: &S, seed: u64) -> SeedsReport {
-    let (history, run, flaw) = drawn(suite, seed, None);
+    let Judged {
+        draw,
+        history,
+        run,
+        flaw,
+    } = drawn(suite, seed, None);
     let mut strikes = Strikes::default();
     strikes.add(&history, &run);
     SeedsReport {
@@ -140,7 +192,10 @@ pub fn report<S: Suite>(suite: &S, seed: u64) -> SeedsReport {
         replicas: history.replicas,
         run,
         strikes,
-        failure: flaw.map(|flaw| shrunk(suite, history, &flaw, Shrink::Everything)),
+        failure: flaw.map(|flaw| {
+            let drawn = Drawn { draw, only: None };
+            shrunk(suite, history, &flaw, (Shrink::Everything, &drawn))
+        }),
         seed,
     }
 }
@@ -181,7 +236,12 @@ fn first_difference(state: &EndState, expected: &EndState) -> Option<String> {
 
 /// Finds the fewest faults, then one replica if that is enough, then, if `shrink` says so, steps of which none can be
 /// left out.
-fn shrunk<S: Suite>(suite: &S, history: History<S::Action>, first: &Flaw, shrink: Shrink) -> FailedSeed {
+fn shrunk<S: Suite>(
+    suite: &S,
+    history: History<S::Action>,
+    first: &Flaw,
+    (shrink, how): (Shrink, &Drawn),
+) -> FailedSeed {
     let (seed, drawn) = (history.seed, history.actions.len() + history.faults.len());
     // If the whole history breaks a rule, the smaller one must break one, too: no comparison is needed.
     let fails = |smaller: &History<S::Action>| match first {
@@ -193,18 +253,28 @@ fn shrunk<S: Suite>(suite: &S, history: History<S::Action>, first: &Flaw, shrink
         Flaw::Violation(violation) => history.until(violation.at),
         Flaw::OtherEnd(_) => history,
     };
-    let kept = shortest(smaller.faults.len(), |kept| fails(&smaller.with_faults(kept)));
-    smaller = smaller.with_faults(&kept);
+    let faults = shortest(smaller.faults.len(), |kept| fails(&smaller.with_faults(kept)));
+    smaller = smaller.with_faults(&faults);
     smaller = smaller
         .with_one_replica()
         .filter(|alone| fails(alone))
         .unwrap_or(smaller);
+    let mut steps: Vec<_> = (0..smaller.actions.len()).collect();
     if shrink == Shrink::Everything {
-        let kept = minimal(smaller.actions.len(), |kept| fails(&smaller.with_actions(kept)));
-        smaller = smaller.with_actions(&kept);
+        steps = minimal(steps.len(), |kept| fails(&smaller.with_actions(kept)));
+        smaller = smaller.with_actions(&steps);
     }
     let what = flaw(suite, &smaller).map(|flaw| flaw.to_string());
     FailedSeed {
+        recorded: Recorded {
+            seed,
+            draw: how.draw,
+            only: how.only.map(|only| format!("{only:?}")),
+            replicas: smaller.replicas,
+            faults,
+            steps,
+            digest: digest(&smaller.lines()),
+        },
         suite: S::TITLE,
         seed,
         first: first.to_string(),

@@ -11,7 +11,6 @@ use embedded_apiserver::{Fault, RecordedRequest, RequestVerb};
 use super::Suite;
 use super::drawn_fault::{DeathPoint, DrawnFault};
 use super::fence;
-use super::kind::signed;
 use super::run::{Death, Stage, Step};
 use super::strikes::Suspect;
 use super::which::{Which, concerns};
@@ -140,8 +139,8 @@ impl<S: Suite> Stage<'_, S> {
 
     fn strike_replica(&mut self, number: usize, fault: &DrawnFault) {
         match *fault {
-            DrawnFault::FastClock { replica, ahead } => {
-                self.replicas[replica - 1].clock_ahead = signed(ahead);
+            DrawnFault::OtherClock { replica, ahead } => {
+                self.replicas[replica - 1].clock_ahead = ahead;
                 self.restart(number, replica - 1);
             }
             DrawnFault::ClockJumps { replica, ahead } => {

@@ -6,14 +6,20 @@ use std::time::Duration;
 
 use embedded_apiserver::{RecordedRequest, RequestVerb};
 
+use super::UNDECIDED;
 use super::drawn_fault::DrawnFault;
 use super::kind::FaultKind;
 use super::run::Run;
 use super::timeline::History;
 
-/// How often each kind of fault was drawn, and how often it struck.
+/// How often each kind of fault was drawn, and how often it struck; how many ends there were, and of how many the rules
+/// say nothing.
 #[derive(Clone, Debug, Default)]
-pub struct Strikes(BTreeMap<FaultKind, Struck>);
+pub struct Strikes {
+    kinds: BTreeMap<FaultKind, Struck>,
+    ends: usize,
+    open: usize,
+}
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Struck {
@@ -25,15 +31,23 @@ impl Strikes {
     /// Counts the faults of a history.
     pub fn add<A>(&mut self, history: &History<A>, run: &Run) {
         for (number, fault) in history.faults.iter().enumerate() {
-            let kind = self.0.entry(fault.what.kind()).or_default();
+            let kind = self.kinds.entry(fault.what.kind()).or_default();
             kind.drawn += 1;
             kind.struck += usize::from(run.struck.contains(&number));
         }
+        let ends: Vec<_> = run.outcome.iter().flat_map(BTreeMap::values).collect();
+        self.ends += ends.len();
+        self.open += ends.iter().filter(|end| **end == UNDECIDED).count();
+    }
+
+    /// How many of a hundred ends are not judged.
+    pub fn open_percent(&self) -> usize {
+        (100 * self.open).checked_div(self.ends).unwrap_or(0)
     }
 
     /// Those of the kinds that never struck.
     pub fn missing(&self, of: impl Iterator<Item = FaultKind>) -> Vec<FaultKind> {
-        let struck = |kind: &FaultKind| self.0.get(kind).is_some_and(|kind| kind.struck > 0);
+        let struck = |kind: &FaultKind| self.kinds.get(kind).is_some_and(|kind| kind.struck > 0);
         of.filter(|kind| !struck(kind)).collect()
     }
 }
@@ -42,10 +56,15 @@ impl Strikes {
 impl fmt::Display for Strikes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:<14} drawn struck", "fault")?;
-        for (kind, Struck { drawn, struck }) in &self.0 {
+        for (kind, Struck { drawn, struck }) in &self.kinds {
             writeln!(f, "{:<14} {drawn:>5} {struck:>6}", format!("{kind:?}"))?;
         }
-        Ok(())
+        let Self { ends, open, .. } = self;
+        writeln!(
+            f,
+            "{ends} ends, {open} of them not judged ({} %)",
+            self.open_percent()
+        )
     }
 }
 
@@ -96,7 +115,11 @@ mod tests {
         assert_eq!(Strikes::default().missing(KINDS.into_iter()), KINDS);
         let one = Struck { drawn: 2, struck: 1 };
         let none = Struck { drawn: 2, struck: 0 };
-        let strikes = Strikes(BTreeMap::from([(FaultKind::Crash, one), (FaultKind::Stop, none)]));
+        let kinds = BTreeMap::from([(FaultKind::Crash, one), (FaultKind::Stop, none)]);
+        let strikes = Strikes {
+            kinds,
+            ..Strikes::default()
+        };
         assert_eq!(
             strikes.missing(KINDS.into_iter()),
             [FaultKind::Stop, FaultKind::Gets]

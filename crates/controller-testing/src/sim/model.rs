@@ -61,6 +61,12 @@ pub trait Model {
         Vec::new()
     }
 
+    /// The key that does the same work, and may come back in the place of `key`.
+    fn twin(&self, key: &KeyOf<Self>) -> Option<KeyOf<Self>> {
+        let _ = key;
+        None
+    }
+
     /// True if somebody else does the work for `key`, so that nothing is lost if no change enqueues it.
     fn is_left(&self, key: &KeyOf<Self>, stores: &<Self::Controller as Controller>::Stores) -> bool {
         let _ = (key, stores);

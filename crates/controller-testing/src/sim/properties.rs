@@ -105,7 +105,10 @@ impl<M: Model> Sim<M> {
         match own {
             None | Some((_, Requeue::Cancel)) => true,
             Some((_, Requeue::At(at))) => {
-                let known = self.process.event_loop.scheduled_at(key);
+                let keys = [Some(key.clone()), self.model.twin(key)].into_iter().flatten();
+                let known = keys
+                    .filter_map(|key| self.process.event_loop.scheduled_at(&key))
+                    .min();
                 // `Date` has whole seconds.
                 let latest = at.saturating_add(CLOCK_TOLERANCE).unwrap();
                 is_retried || known.is_some_and(|known| known <= latest)

@@ -263,7 +263,7 @@ impl Sight {
 /// Returns whether the claim of this name was created again while a create that the controller had given up could still
 /// take effect.
 fn came_late(server: &Server, name: &str) -> bool {
-    let creates = server.requests().only(|request| {
+    let creates = server.requests_where(|request| {
         request.verb == RequestVerb::Create
             && request.resource == "resourceclaims"
             && request.body["metadata"]["name"] == name

@@ -34,7 +34,7 @@ controller_testing::seeded_bugs! { Claims;
     // Only new claims are recorded, and the earlier records are lost: upstream v1.36.3.
     a_status_of_new_claims_alone_is_found: found(|env| sent(env, records_what_is_new), 4, "it forgets that");
     // A claim is given back whatever has happened to it since it was judged.
-    a_clean_up_without_the_version_is_found: found(forgets_the_version, 1229, "loses its reservation");
+    a_clean_up_without_the_version_is_found: found(forgets_the_version, 204, "loses its reservation");
     // A pod whose containers have ended gets its claim reserved, like one that runs: upstream.
     a_reservation_for_a_pod_that_is_done_is_found:
         found(|env| sent(env, reserves_for_who_is_done), 0, "was taken off");

@@ -92,11 +92,22 @@ impl Scene for Claims {
         Sight::of(server).is_settled(server)
     }
 
-    /// Only recorded claims: whether a pod was bound, and so what is reserved, depends on the controller's delays.
+    /// The claim of each entry: whether a pod was bound, and so what is reserved, depends on the controller's delays.
     fn state(&self, server: &Server) -> EndState {
         let sight = Sight::of(server);
         let pods = sight.pods.iter().filter(|pod| pod.lives());
-        let claims = |pod: &Pod| format!("has {} claims", pod.recorded.len());
+        let claims = |pod: &Pod| {
+            let claims = pod.entries.iter().map(|entry| {
+                let claim = pod.claim_of(entry).and_then(|name| sight.claims.get(name));
+                let whose = claim.map(|claim| match &entry.users {
+                    Some(name) => name.as_str(),
+                    None if claim.is_of(&pod.uid) => "its own",
+                    None => "another\'s",
+                });
+                format!("{}: {}", entry.name, whose.unwrap_or("none"))
+            });
+            claims.collect::<Vec<_>>().join(", ")
+        };
         pods.map(|pod| (pod.name.clone(), claims(pod))).collect()
     }
 
@@ -125,8 +136,8 @@ impl Scene for Claims {
             return Err(wrong.clone());
         }
         self.undone.were_left()?;
-        let writes = server.requests().writes().only(|write| {
-            let is_judged = !matches!(&*write.resource, "leases" | "events");
+        let writes = server.requests_where(|write| {
+            let is_judged = write.verb.is_write() && !matches!(&*write.resource, "leases" | "events");
             is_judged && write.user_agent.starts_with("resourceclaim-controller")
         });
         let (refused, others): (Vec<_>, Vec<_>) = writes

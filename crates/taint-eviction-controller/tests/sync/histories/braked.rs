@@ -55,7 +55,7 @@ impl Scene for Braked {
     }
 
     fn afterwards(&self, server: &Server, _: &History<Scripted<Self>>) -> Result<(), String> {
-        let deletes = server.requests().only(|request| {
+        let deletes = server.requests_where(|request| {
             let is_done = request.served.is_some() && request.code.is_none_or(|code| code == 200);
             request.verb == RequestVerb::Delete && request.resource == "pods" && is_done
         });

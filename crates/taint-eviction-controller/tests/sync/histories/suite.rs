@@ -45,9 +45,7 @@ impl Scene for Ledger {
             // The API server refuses the write.
             return Ok(());
         }
-        let asked = server
-            .requests()
-            .only(|other| other.user_agent == write.user_agent);
+        let asked = server.requests_where(|other| other.user_agent == write.user_agent);
         // A condition that the API server calls invalid does not stop the delete (TE-9).
         let marks = asked.only(|other| {
             let is_told = other.served.is_some() || other.code == Some(422);

@@ -9,7 +9,7 @@ use controller_testing::seeded_bugs::{
     Surroundings, edited, forgets_to_retry, found_by, found_with_faults, ignores_the_servers_clock, retold,
 };
 use serde_json::Value;
-use ttl_after_finished_controller::view::JobWire;
+use ttl_after_finished_controller::view::{Finish, JobWire};
 
 use super::suite::Jobs;
 
@@ -38,6 +38,26 @@ fn a_fast_clock_that_counts_is_found() {
 fn a_clock_that_jumps_and_counts_is_found() {
     let trusts_itself = Histories::<Jobs>::with(ignores_the_servers_clock);
     found_by(&trusts_itself, FaultKind::ClockJumps, 0, "it expires in");
+}
+
+/// A Job that finished later than now, by the process's own clock, counts as one that runs.
+#[test]
+fn an_end_in_the_future_that_does_not_count_is_found_by_slow_clocks() {
+    let doubts = Histories::<Jobs>::with(|env| {
+        let clock = env.clock.clone();
+        retold::<JobWire>(env, move || {
+            let clock = clock.clone();
+            Box::new(move |event| {
+                if let SourceEvent::InitItem(job) | SourceEvent::Applied(job) = event
+                    && let Some(Finish::At(finish)) = job.view.finish
+                    && finish > clock.now()
+                {
+                    job.view.finish = None;
+                }
+            })
+        })
+    });
+    found_by(&doubts, FaultKind::SlowClock, 0, "is still there");
 }
 
 /// Deletes a Job whatever its version.

@@ -38,7 +38,7 @@ fn deaf() -> Histories<Nodes> {
 
 #[test]
 fn a_write_on_stale_state_after_a_lost_lease_is_found() {
-    found_and_shrunk(&deaf(), 33, "writes while the lease is held by");
+    found_and_shrunk(&deaf(), 63, "writes while the lease is held by");
 }
 
 #[test]

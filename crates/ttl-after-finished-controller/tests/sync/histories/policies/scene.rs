@@ -114,9 +114,8 @@ impl Debris {
         if let Some(began) = self.lives.get(agent) {
             return *began;
         }
-        let requests = server.requests();
-        let first = requests.iter().find(|request| request.user_agent == *agent);
-        let began = millis(first.map_or(write.arrived, |first| first.arrived));
+        let requests = server.requests_where(|request| request.user_agent == *agent);
+        let began = millis(requests.first().map_or(write.arrived, |first| first.arrived));
         self.lives.insert(agent.clone(), began);
         began
     }
@@ -129,6 +128,8 @@ impl Scene for Debris {
     const READS: &'static [&'static Resource] = &[&JOBS, &PODS, &NAMESPACES];
     const WRITES: &'static [&'static Resource] = &[&JOBS, &PODS];
     const GETS: bool = false;
+    /// Objects that are due for a moment, until somebody keeps them or a policy changes.
+    const MOST_OPEN: usize = 30;
 
     fn steps(draw: &mut Draw) -> Vec<At<Scripted<Self>>> {
         let objects: Vec<_> = [(false, draw.number(2..6)), (true, draw.number(1..4))]
