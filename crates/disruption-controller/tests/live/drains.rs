@@ -17,7 +17,7 @@ const DESIRED: usize = 6;
 #[case::one(&["a"])]
 #[case::two_at_once(&["a", "b"])]
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_drains_honour_the_budget_at_every_moment(#[case] drained: &[&str]) {
     let Some(kubectl) = kubectl() else { return };
     let cluster = Cluster::new().await;

@@ -9,7 +9,7 @@ use crate::record::Record;
 use crate::support::{Budgets, Cluster};
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_a_deployment_deleted_with_its_orphans_left_blocks_nobody() {
     let Some(kubectl) = kubectl() else { return };
     let cluster = Cluster::new().await;

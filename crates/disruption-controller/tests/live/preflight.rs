@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::{Budgets, CHART, Cluster};
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_preflight_blocks_while_the_flags_have_the_built_in_loop_on() {
     let cluster = Cluster::new().await;
     let on = ["disruption-controller"];
@@ -23,7 +23,7 @@ async fn live_preflight_blocks_while_the_flags_have_the_built_in_loop_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_preflight_lets_go_once_the_built_in_loop_is_off_everywhere() {
     let cluster = Cluster::new().await;
     let off = ["ttl-controller", "-disruption-controller"];
@@ -53,7 +53,7 @@ async fn live_preflight_lets_go_once_the_built_in_loop_is_off_everywhere() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_preflight_sees_that_the_leader_writes_statuses() {
     let cluster = Cluster::new().await;
     let _manager = cluster.start_manager(&["disruption-controller"]).await;
@@ -70,7 +70,7 @@ async fn live_preflight_sees_that_the_leader_writes_statuses() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_preflight_needs_no_more_than_the_chart_gives_for_helm_test() {
     let cluster = Cluster::new().await;
     let off = ["ttl-controller", "-disruption-controller"];

@@ -9,7 +9,7 @@ use crate::support::{Budgets, Cluster};
 const MOST_WRITES_A_BUDGET: usize = 4;
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_the_built_in_loop_beside_ours_starts_no_war_and_is_named() {
     let cluster = Cluster::new().await;
     cluster.pdb("agreed", "minAvailable", json!(1)).await;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{CLASS, Cluster, EXTENDED, Setup, made, made_from, pod, reserved_for, uid};
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_an_administrator_looks_at_a_device_in_use() {
     let cluster = Cluster::with(Setup {
         devices: 1,
@@ -33,7 +33,7 @@ async fn live_an_administrator_looks_at_a_device_in_use() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_the_first_of_a_list_that_can_be_had_is_given() {
     let cluster = Cluster::with(Setup {
         devices: 2,
@@ -67,7 +67,7 @@ async fn live_the_first_of_a_list_that_can_be_had_is_given() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_a_claim_for_extended_resources_is_given_back_like_any() {
     let cluster = Cluster::with(Setup {
         devices: 2,

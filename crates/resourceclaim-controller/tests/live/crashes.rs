@@ -23,7 +23,7 @@ const MADE_UP_WITHIN: Duration = Duration::from_mins(3);
 const SAME_POD: [&str; 1] = ["--leader-elect-identity=uid-of-the-pod"];
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_each_entry_has_one_claim_however_often_the_process_is_killed() {
     let seconds = long_or_short(60, 15);
     let pods = usize::try_from(seconds * PODS_A_SECOND).unwrap();

@@ -92,7 +92,7 @@ fn waits(spans: &[(Timestamp, Timestamp)]) -> Vec<SignedDuration> {
 #[case::of_ten_pods(10, 500)]
 #[case::of_one_pod(1, 4_000)]
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 #[allow(clippy::print_stdout, reason = "the figures")]
 async fn live_thousands_of_entries_keep_no_other_pod_waiting(#[case] pods: usize, #[case] entries: usize) {
     const CPU: Duration = Duration::from_secs(4);
@@ -148,7 +148,7 @@ async fn live_thousands_of_entries_keep_no_other_pod_waiting(#[case] pods: usize
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 #[allow(clippy::print_stdout, reason = "the figures")]
 async fn live_claims_behind_a_webhook_that_hangs_keep_no_other_pod_waiting() {
     const PODS: usize = 400;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{Cluster, Setup, made, named, pod, uid};
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_a_claim_goes_with_its_pod_however_that_ends() {
     let cluster = Cluster::with_template().await;
     let controller = cluster.controller().await;
@@ -39,7 +39,7 @@ async fn live_a_claim_goes_with_its_pod_however_that_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_a_pod_deleted_before_it_is_placed_leaves_nothing() {
     let cluster = Cluster::with(Setup {
         devices: 1,
@@ -62,7 +62,7 @@ async fn live_a_pod_deleted_before_it_is_placed_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_a_pod_of_the_same_name_gets_a_claim_of_its_own() {
     let cluster = Cluster::with_template().await;
     cluster.claim("shared").await;

@@ -21,7 +21,7 @@ fn member(name: &str, group: &str, entries: &[Value]) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_a_group_gets_a_claim_for_all_of_its_pods() {
     let cluster = Cluster::with(Setup {
         groups: true,
@@ -70,7 +70,7 @@ async fn live_a_group_gets_a_claim_for_all_of_its_pods() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_a_claim_that_a_group_names_is_free_when_the_group_is_gone() {
     let cluster = Cluster::with(Setup {
         groups: true,
@@ -103,7 +103,7 @@ async fn live_a_claim_that_a_group_names_is_free_when_the_group_is_gone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_without_groups_on_the_server_one_line_says_so_and_the_rest_works() {
     let cluster = Cluster::with_template().await;
     let replica = cluster.start_leading(&[GROUPS]).await;
@@ -117,7 +117,7 @@ async fn live_without_groups_on_the_server_one_line_says_so_and_the_rest_works()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_with_the_gate_off_groups_are_left_alone_and_the_rest_works() {
     let cluster = Cluster::with(Setup {
         groups: true,

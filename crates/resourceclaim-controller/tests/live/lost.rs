@@ -15,7 +15,7 @@ const LATE: Duration = Duration::from_secs(25);
 const AT_ONCE: Duration = Duration::from_secs(10);
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_a_deleted_claim_is_made_again_and_the_others_stay() {
     let cluster = Cluster::with_template().await;
     let controller = cluster.controller().await;
@@ -44,7 +44,7 @@ async fn live_a_deleted_claim_is_made_again_and_the_others_stay() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_a_deleted_claim_in_use_stays_until_its_pod_is_done() {
     let cluster = Cluster::with_template().await;
     let controller = cluster.controller().await;
@@ -65,7 +65,7 @@ async fn live_a_deleted_claim_in_use_stays_until_its_pod_is_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_a_pod_whose_template_comes_late_gets_its_claim_at_once() {
     let cluster = Cluster::with_template().await;
     let controller = cluster.controller().await;

@@ -8,7 +8,7 @@ use crate::support::{CLAIM_OF, Cluster, FINALIZER, TEMPLATE, made, reserved_for,
 const ENTRIES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_pods_get_as_many_claims_as_they_ask_for_and_give_them_back() {
     let cluster = Cluster::with_template().await;
     let controller = cluster.controller().await;

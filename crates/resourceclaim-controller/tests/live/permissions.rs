@@ -13,13 +13,13 @@ use crate::support::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_the_permissions_of_the_chart_are_enough_and_none_is_unused() {
     use_all_permissions(Setup::PLAIN).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_without_granular_authorization_nobody_asks_for_the_right_to_bind() {
     use_all_permissions(Setup {
         granular: false,
@@ -29,7 +29,7 @@ async fn live_without_granular_authorization_nobody_asks_for_the_right_to_bind()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_the_permissions_to_groups_are_enough_and_none_is_unused() {
     use_all_permissions(Setup {
         groups: true,
@@ -146,7 +146,7 @@ async fn fail_twice(cluster: &Cluster) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_without_the_right_to_bind_nothing_is_reserved_until_it_is_given() {
     let cluster = Cluster::with_template().await;
     cluster.claim("shared").await;

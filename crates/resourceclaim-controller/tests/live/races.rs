@@ -15,7 +15,7 @@ const DEVICES: usize = 40;
 const WITHIN: Duration = Duration::from_mins(5);
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 #[allow(clippy::print_stdout, reason = "what a run of it was worth")]
 async fn live_the_scheduler_meets_no_conflict_because_of_us() {
     let cluster = Cluster::with(Setup {
@@ -63,7 +63,7 @@ async fn live_the_scheduler_meets_no_conflict_because_of_us() {
 /// A claim that is freed is at once bound again, for the next pod, which the scheduler may have put beside the one before.
 /// That we free the claim is then news to it; that we tidy up after that must never be.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 #[allow(clippy::print_stdout, reason = "what a run of it was worth")]
 async fn live_claims_are_handed_from_pod_to_pod() {
     const CLAIMS: usize = 10;

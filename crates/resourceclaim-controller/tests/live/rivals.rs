@@ -20,7 +20,7 @@ const MOST_DELETES_A_POD: usize = 4;
 const PEACE: Duration = Duration::from_secs(10);
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_the_built_in_loop_beside_ours_starts_no_war_about_statuses() {
     let cluster = Cluster::with_template().await;
     let replica = cluster.start_leading(&[]).await;
@@ -56,7 +56,7 @@ async fn live_the_built_in_loop_beside_ours_starts_no_war_about_statuses() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_the_built_in_loop_beside_ours_starts_no_war_about_pods_that_are_done() {
     let cluster = Cluster::with_template().await;
     let replica = cluster.start_leading(&[]).await;

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::support::{Cluster, FINALIZER, NODE, is_free, named, pod, reserved_for, uid};
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_a_shared_claim_is_held_as_long_as_one_of_its_pods_runs() {
     let cluster = Cluster::new().await;
     let claim = cluster.claim("shared").await;
@@ -50,7 +50,7 @@ async fn live_a_shared_claim_is_held_as_long_as_one_of_its_pods_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_a_pod_that_no_scheduler_placed_gets_a_claim_that_is_allocated_reserved() {
     let cluster = Cluster::new().await;
     cluster.claim("shared").await;

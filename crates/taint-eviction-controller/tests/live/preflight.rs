@@ -5,7 +5,7 @@ use std::cell::Cell;
 use crate::support::{Cluster, Evicted, For};
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_preflight_sees_the_events_of_the_leader() {
     let cluster = Cluster::with_nodes(["a"]).await;
     cluster.taint("a").await;

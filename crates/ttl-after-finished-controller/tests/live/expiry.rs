@@ -12,7 +12,7 @@ use crate::support::{Cluster, Finish, Jobs};
 const LARGE_JOBS: u64 = 200;
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_finalizers_hold_the_job_and_its_pods_go_first() {
     let cluster = Cluster::new().await;
     let _collector = cluster

@@ -49,7 +49,7 @@ async fn finished_pod(cluster: &Cluster, name: &str, phase: &str, ago: i64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_policies_delete_next_to_the_built_in_loop_with_the_charts_permissions() {
     let cluster = Cluster::with_policies().await;
     let _built_in = cluster.start_built_in(" TTL after finished controller").await;

@@ -7,7 +7,7 @@ use crate::policies::{file, flag};
 use crate::support::Cluster;
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_preflight_lets_the_built_in_loop_run_with_policies_alone() {
     let cluster = Cluster::new().await;
     let on = ["ttl-after-finished-controller"];

@@ -7,7 +7,7 @@ use crate::support::{Cluster, Finish, Jobs};
 const JOBS: usize = 50;
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_the_built_in_loop_beside_ours_starts_no_war() {
     let cluster = Cluster::new().await;
     let replica = cluster.start_leading(&[]).await;

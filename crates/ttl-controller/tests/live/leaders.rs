@@ -68,7 +68,7 @@ async fn live_a_killed_leader_is_replaced_when_its_lease_expires() {
 
 /// kube-controller-manager stands for any client-go program: it and ours share one Lease.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_a_client_go_replica_and_ours_share_one_lease() {
     let cluster = Cluster::with_nodes(0..10, None).await;
     let election = [

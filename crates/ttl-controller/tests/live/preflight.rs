@@ -5,7 +5,7 @@ use std::cell::Cell;
 use crate::support::{Cluster, Nodes};
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_preflight_sees_that_the_leader_annotates_nodes() {
     let cluster = Cluster::new().await;
     let _manager = cluster.start_manager(&["ttl-controller"]).await;

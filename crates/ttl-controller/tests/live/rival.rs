@@ -8,7 +8,7 @@ use crate::support::{Cluster, Nodes, SOON};
 const NODES: usize = 95;
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a control plane: cargo xtask test"]
+#[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn live_the_built_in_loop_beside_ours_starts_no_patch_war() {
     let cluster = Cluster::new().await;
     // So many nodes at 15: ours keeps 15 (TTL-6), the built-in loop starts from 0.
