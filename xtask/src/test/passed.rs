@@ -124,7 +124,9 @@ fn named_in(files: &[PathBuf]) -> Result<Vec<String>> {
     let mut variables: Vec<String> = std::env::vars_os()
         .filter(|(name, _)| {
             let name = name.to_string_lossy();
-            name.starts_with("PROPTEST_") || sources.contains(&format!("\"{name}\""))
+            let is_named = name.starts_with("PROPTEST_") || sources.contains(&format!("\"{name}\""));
+            // What it leads to counts as tools.
+            is_named && name != "PATH"
         })
         .map(|(name, value)| format!("variable {} {}", name.display(), value.display()))
         .collect();
@@ -248,7 +250,8 @@ mod tests {
                 "{program}"
             );
         }
-        assert!(controller.contains("\nvariable PATH "), "{controller}");
+        assert!(controller.contains("\nvariable HOME "), "{controller}");
+        assert!(!controller.contains("\nvariable PATH "), "{controller}");
         assert!(controller.contains("/git "), "{controller}");
     }
 
@@ -278,17 +281,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("a.rs");
         let variable = |file: &Path| named_in(&[file.to_owned()]).unwrap();
-        fs::write(&file, "std::env::var(\"PATH\")").unwrap();
+        fs::write(&file, "std::env::var(\"HOME\")").unwrap();
         assert!(
             variable(&file)
                 .iter()
-                .any(|line| line.starts_with("variable PATH /"))
+                .any(|line| line.starts_with("variable HOME "))
         );
-        fs::write(&file, "PATH").unwrap();
+        fs::write(&file, "HOME").unwrap();
         assert!(
             !variable(&file)
                 .iter()
-                .any(|line| line.starts_with("variable PATH "))
+                .any(|line| line.starts_with("variable HOME "))
         );
     }
 }
