@@ -261,17 +261,7 @@ fn an_answer_that_does_not_show_a_wrong_clock_is_found() {
     sim::assert_drawn(&with(Bug::NoDate), any_action(), "was given up too early");
 }
 
-#[test]
-fn a_dry_run_that_writes_is_found() {
-    let cluster = with(Bug::Process(ProcessBug::WritesInDryRun));
-    sim::assert_drawn(&cluster, any_action(), "a dry run sends");
-}
-
-#[test]
-fn a_process_that_does_not_notice_that_another_leads_is_found() {
-    let cluster = with(Bug::Process(ProcessBug::KeepsItsTerm));
-    sim::assert_drawn(&cluster, any_action(), "sent without the term");
-}
+controller_testing::process_bugs_are_found!(|bug| with(Bug::Process(bug)), any_action());
 
 #[test]
 fn nothing_is_left_of_ten_thousand_objects() {

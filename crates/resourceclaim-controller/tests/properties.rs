@@ -185,17 +185,14 @@ fn an_answer_that_the_watch_has_overtaken_does_not_count_for_a_key_that_joins_it
     sim::run(server, &ops);
 }
 
-#[test]
-fn a_dry_run_that_writes_is_found() {
-    let bug = Some(Bug::Process(ProcessBug::WritesInDryRun));
-    sim::assert_drawn(&Server { bug, ..server() }, any_action(), "a dry run sends");
+fn with(bug: ProcessBug) -> Server {
+    Server {
+        bug: Some(Bug::Process(bug)),
+        ..server()
+    }
 }
 
-#[test]
-fn a_process_that_does_not_notice_that_another_leads_is_found() {
-    let bug = Some(Bug::Process(ProcessBug::KeepsItsTerm));
-    sim::assert_drawn(&Server { bug, ..server() }, any_action(), "sent without the term");
-}
+controller_testing::process_bugs_are_found!(with, any_action());
 
 #[test]
 fn nothing_is_left_of_ten_thousand_objects() {

@@ -19,7 +19,7 @@ pub(crate) struct OurClock {
 impl OurClock {
     /// How far it has jumped since the start; positive: ahead.
     pub(crate) fn jumped(&self, now: Now) -> SignedDuration {
-        let started = started(now);
+        let started = now.wall_at_start();
         let by = started.duration_since(self.started.unwrap_or(started));
         if by.abs() > CLOCK_TOLERANCE {
             by
@@ -35,7 +35,7 @@ impl OurClock {
 
     /// The time but for its jumps; the first time that is asked for is without any.
     pub(crate) fn steady(&mut self, now: Now) -> Timestamp {
-        self.started.get_or_insert_with(|| started(now));
+        self.started.get_or_insert(now.wall_at_start());
         self.without_jumps(now)
     }
 
@@ -53,11 +53,6 @@ impl OurClock {
         let jumped = self.jumped(now);
         self.ahead.map(|ahead| clock_ahead(ahead + jumped))
     }
-}
-
-/// The time at the start of the process, by the clock as it is now.
-fn started(now: Now) -> Timestamp {
-    now.wall.checked_sub(now.uptime).unwrap_or(now.wall)
 }
 
 #[cfg(test)]

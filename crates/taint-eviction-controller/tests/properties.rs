@@ -528,31 +528,14 @@ fn a_taint_that_goes_unseen_is_found() {
     );
 }
 
-#[test]
-fn a_dry_run_that_writes_is_found() {
-    let bug = Some(Bug::Process(ProcessBug::WritesInDryRun));
-    sim::assert_drawn(
-        &Cluster {
-            bug,
-            ..Cluster::new()
-        },
-        any_action(),
-        "a dry run sends",
-    );
+fn with(bug: ProcessBug) -> Cluster {
+    Cluster {
+        bug: Some(Bug::Process(bug)),
+        ..Cluster::new()
+    }
 }
 
-#[test]
-fn a_process_that_does_not_notice_that_another_leads_is_found() {
-    let bug = Some(Bug::Process(ProcessBug::KeepsItsTerm));
-    sim::assert_drawn(
-        &Cluster {
-            bug,
-            ..Cluster::new()
-        },
-        any_action(),
-        "sent without the term",
-    );
-}
+controller_testing::process_bugs_are_found!(with, any_action());
 
 #[test]
 fn a_process_that_does_not_notice_that_another_leads_is_found_in_the_fewest_steps() {

@@ -294,31 +294,14 @@ fn a_ttl_that_no_watch_shows_is_found() {
     sim::assert_found(one_job(Some(Bug::HidesTtls)), TWO_ACTS, 2, "is deleted too early");
 }
 
-#[test]
-fn a_dry_run_that_writes_is_found() {
-    let bug = Some(Bug::Process(ProcessBug::WritesInDryRun));
-    sim::assert_drawn(
-        &Cluster {
-            bug,
-            ..Cluster::of(JOBS)
-        },
-        any_action(),
-        "a dry run sends",
-    );
+fn with(bug: ProcessBug) -> Cluster {
+    Cluster {
+        bug: Some(Bug::Process(bug)),
+        ..Cluster::of(JOBS)
+    }
 }
 
-#[test]
-fn a_process_that_does_not_notice_that_another_leads_is_found() {
-    let bug = Some(Bug::Process(ProcessBug::KeepsItsTerm));
-    sim::assert_drawn(
-        &Cluster {
-            bug,
-            ..Cluster::of(JOBS)
-        },
-        any_action(),
-        "sent without the term",
-    );
-}
+controller_testing::process_bugs_are_found!(with, any_action());
 
 #[test]
 fn a_process_that_does_not_notice_that_another_leads_is_found_in_the_fewest_steps() {

@@ -277,31 +277,14 @@ fn a_refusal_that_hides_a_node_is_found() {
     sim::assert_drawn(&cluster, any_action(), "for node-");
 }
 
-#[test]
-fn a_dry_run_that_writes_is_found() {
-    let bug = Some(Bug::Process(ProcessBug::WritesInDryRun));
-    sim::assert_drawn(
-        &Cluster {
-            bug,
-            ..Cluster::of(3, &Annotation::Missing, false)
-        },
-        any_action(),
-        "a dry run sends",
-    );
+fn with(bug: ProcessBug) -> Cluster {
+    Cluster {
+        bug: Some(Bug::Process(bug)),
+        ..Cluster::of(3, &Annotation::Missing, false)
+    }
 }
 
-#[test]
-fn a_process_that_does_not_notice_that_another_leads_is_found() {
-    let bug = Some(Bug::Process(ProcessBug::KeepsItsTerm));
-    sim::assert_drawn(
-        &Cluster {
-            bug,
-            ..Cluster::of(3, &Annotation::Missing, false)
-        },
-        any_action(),
-        "sent without the term",
-    );
-}
+controller_testing::process_bugs_are_found!(with, any_action());
 
 #[test]
 fn nothing_is_left_of_ten_thousand_objects() {

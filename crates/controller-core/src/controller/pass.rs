@@ -26,6 +26,13 @@ pub struct Now {
     pub uptime: Duration,
 }
 
+impl Now {
+    /// What the wall clock would have shown at the start of the process; another time after a jump.
+    pub fn wall_at_start(self) -> Timestamp {
+        self.wall.checked_sub(self.uptime).unwrap_or(self.wall)
+    }
+}
+
 /// When to reconcile a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Requeue {

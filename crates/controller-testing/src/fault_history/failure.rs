@@ -1,8 +1,19 @@
-//! The report on a failing seed.
+//! A broken rule, and the report on a failing seed.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::record::Recorded;
+
+/// A broken rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Violation {
+    /// When the rule was broken, since the start.
+    pub at: Duration,
+    /// Description of what happened.
+    pub what: String,
+}
 
 /// A failing seed with its shrunk history.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,5 +59,12 @@ impl fmt::Display for FailedSeed {
             writeln!(f, "  {line}")?;
         }
         write!(f, "  again: cargo xtask fault --suite {suite} --seed {seed}")
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.at.as_secs_f64();
+        write!(f, "{} ({seconds:.3} s after the start)", self.what)
     }
 }

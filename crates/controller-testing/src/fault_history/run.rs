@@ -1,7 +1,6 @@
 //! Runs one history from beginning to end, on its own runtime, clock and server.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::sleep;
 
+use super::failure::Violation;
 use super::fence::{self, Fence};
 use super::refusals;
 use super::strikes::Suspect;
@@ -35,16 +35,6 @@ pub struct Run {
     pub requests: RecordedRequests,
     /// The numbers of the faults that met something.
     pub struck: BTreeSet<usize>,
-}
-
-/// A broken rule.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Violation {
-    /// When the rule was broken, since the start.
-    pub at: Duration,
-    /// Description of what happened.
-    pub what: String,
 }
 
 /// Runs one history.
@@ -392,11 +382,4 @@ impl<'a, S: Suite> Stage<'a, S> {
 fn note(noted: &Mutex<Noted>, server: &Server, what: String) {
     let at = server.elapsed();
     noted.lock().violation.get_or_insert(Violation { at, what });
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.at.as_secs_f64();
-        write!(f, "{} ({seconds:.3} s after the start)", self.what)
-    }
 }

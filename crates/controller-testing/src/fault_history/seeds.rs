@@ -8,10 +8,10 @@ use std::thread;
 
 use parking_lot::Mutex;
 
-use super::failure::FailedSeed;
+use super::failure::{FailedSeed, Violation};
 use super::kind::FaultKind;
 use super::record::{Recorded, digest};
-use super::run::{Run, Violation, run};
+use super::run::{Run, run};
 use super::shrink::{minimal, shortest};
 use super::strikes::Strikes;
 use super::{EndState, History, Suite, UNDECIDED};

@@ -20,6 +20,7 @@ mod failure;
 mod flying;
 mod model;
 mod permits;
+mod planted;
 mod process;
 mod properties;
 mod resource;

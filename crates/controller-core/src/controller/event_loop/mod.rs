@@ -3,6 +3,7 @@
 mod fingerprint;
 mod inspect;
 mod inspector;
+mod times;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -24,14 +25,10 @@ use super::{
     Action, AnswerOf, Context, ContextMut, Controller, LoopEvent, Now, Outcome, Output, Pass, Reply,
     RequestOf, Requeue, ResultOf, StoreOf, Watches,
 };
-use crate::api::CLOCK_TOLERANCE;
 use crate::cache::{Delta, SourceEvent, Store, Taken, View};
 use crate::workqueue::QueueMetrics;
 
 pub use self::inspector::Inspector;
-
-/// Longest wait before the wall clock is read again, so that a clock that is set delays nothing for longer.
-const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
 /// One running controller: its caches, queues, passes and requests in flight.
 #[derive_where(Clone; C::Stores)]
@@ -58,7 +55,7 @@ pub struct Loop<C: Controller> {
     leading: bool,
     pub(super) dry_run: bool,
     enqueued: bool,
-    /// What the wall clock would have shown at the start of the process, by the last turn.
+    /// [`Now::wall_at_start`] of the last turn.
     wall_at_start: Option<Timestamp>,
     pub(super) effects: Vec<Effect<C>>,
     pub(super) told: Vec<Notification<C>>,
@@ -258,38 +255,6 @@ impl<C: Controller> Loop<C> {
             told: self.take_notifications(),
             again,
         }
-    }
-
-    /// After a jump back of the wall clock, what was scheduled by it would come too late: a leader looks at everything
-    /// again.
-    fn notice_jump(&mut self, now: Now) {
-        let Ok(start) = now.wall.checked_sub(now.uptime) else {
-            return;
-        };
-        let before = self.wall_at_start.replace(start);
-        let has_jumped_back = before.is_some_and(|before| before.duration_since(start) > CLOCK_TOLERANCE);
-        if self.leading && has_jumped_back {
-            self.on_event(LoopEvent::Resync, now);
-        }
-    }
-
-    fn next_time(&self, now: Now, limit: &dyn Limit) -> Option<Duration> {
-        let queues = self.queues.iter();
-        let open = queues.filter(|queue| self.stage == Stage::Working && queue.is_open(self.leading));
-        let keys = open.filter_map(|queue| queue.next_time(now, &self.retry_share));
-        let looks = [
-            self.requests.awaited.first(),
-            self.plans.next_review(),
-            self.deadlines.first(),
-        ];
-        let looks = looks
-            .into_iter()
-            .flatten()
-            .map(|at| at.saturating_sub(now.uptime));
-        let runnable = (!self.runnable.is_empty()).then_some(Duration::ZERO);
-        let permitted = (self.line.len() > 0).then(|| limit.wait());
-        let times = keys.chain(looks).chain(runnable).chain(permitted);
-        times.min().map(|wait| wait.min(LOOK_AGAIN))
     }
 
     /// Returns whether something since the last call makes a turn worthwhile.
