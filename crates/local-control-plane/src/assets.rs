@@ -5,11 +5,9 @@ use std::process::Command;
 
 use super::Error;
 
-/// The programs that every control plane needs; each is a file of that name in the directory of [`Assets`].
+/// The programs that every control plane needs; each is a file of that name in the directory of [`Assets`]. The assets
+/// of `setup-envtest` have no others, so tests that start kube-controller-manager or kube-scheduler fail with them.
 pub const REQUIRED: [&str; 2] = ["etcd", "kube-apiserver"];
-
-/// The programs that a test may start in addition, which the assets of `setup-envtest` lack.
-pub const OPTIONAL: [&str; 2] = ["kube-controller-manager", "kube-scheduler"];
 
 /// A directory that holds all of [`REQUIRED`].
 #[derive(Clone, Debug, PartialEq, Eq)]

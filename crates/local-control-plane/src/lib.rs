@@ -50,7 +50,7 @@ mod tally;
 mod usage;
 mod wait;
 
-pub use assets::{Assets, OPTIONAL, REQUIRED, pod_groups_version};
+pub use assets::{Assets, REQUIRED, pod_groups_version};
 pub use control_plane::{ControlPlane, Stop};
 pub use credentials::{TokenUser, client};
 pub use error::Error;

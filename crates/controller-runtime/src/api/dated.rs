@@ -4,14 +4,11 @@ use controller_core::cache::protobuf;
 use http::header::DATE;
 use http::{HeaderMap, Response};
 use http_body_util::BodyExt;
+use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
-use jiff::{SignedDuration, Timestamp};
 use kube::core::Status;
 
 use super::http::{AnswerBody, error_of};
-
-/// How far the API server's clock may be behind ours before the difference counts: its `Date` has whole seconds.
-pub const CLOCK_TOLERANCE: SignedDuration = SignedDuration::from_secs(1);
 
 /// The whole body of a success; any other answer becomes an error.
 pub(crate) async fn body_of(response: Response<AnswerBody>) -> kube::Result<bytes::Bytes> {

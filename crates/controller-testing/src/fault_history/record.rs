@@ -42,7 +42,11 @@ impl Recorded {
         let (name, known) = (this_test(), fs::read_to_string(file()).unwrap_or_default());
         let lines = known.lines().filter_map(|line| line.split_once(' '));
         let of_this = lines.filter(|(of, _)| *of == name);
-        of_this.filter_map(|(_, line)| line.parse().ok()).collect()
+        let read = |line: &str| {
+            line.parse()
+                .unwrap_or_else(|()| panic!("{FILE} has no history in {line:?}"))
+        };
+        of_this.map(|(_, line)| read(line)).collect()
     }
 
     /// Notes the history for the test that runs, in the place of an earlier one if there can be but `one`. Returns what
