@@ -130,7 +130,7 @@ pub(super) enum Evidence {
     Another,
     /// Its version is lower than before.
     Older,
-    /// Its holder counts one transition more: it has found the Lease older, or is back after a release.
+    /// Its holder counts one transition more than there were: it has found the Lease older, or is back after a release.
     Told,
 }
 
@@ -140,9 +140,10 @@ pub(super) fn set_back(before: &Lease, now: Option<&Lease>) -> Option<Evidence> 
         return Some(Evidence::Another);
     };
     let (was, is) = (&before.record, &now.record);
+    let changes = i32::from(was.holder() != is.holder());
     if now.version() < before.version() {
         Some(Evidence::Older)
-    } else if was.holder().is_some() && was.holder() == is.holder() && was.transitions() < is.transitions() {
+    } else if was.holder().is_some() && was.transitions() + changes < is.transitions() {
         Some(Evidence::Told)
     } else {
         None

@@ -138,12 +138,46 @@ impl Elector {
                 Ok(Outcome::Theirs(until)) => poll_at.min(until),
                 Ok(Outcome::Ours(_)) | Err(_) => poll_at,
             };
+            let clock = self.clock.clone();
             tokio::select! {
                 biased;
-                () = freed(&mut events, &mut self.watch_complaints, &self.clock) => {}
-                () = self.clock.sleep_until(look_at) => {}
+                () = self.follow(&mut events) => {}
+                () = clock.sleep_until(look_at) => {}
             }
         }
+    }
+
+    /// Follows renewals, so that a standby that has seen what etcd lost has seen the Lease of that time, too. Completes
+    /// when the Lease was released or deleted, which only triggers a read.
+    ///
+    /// A watch that fails reports nothing; polling goes on.
+    async fn follow(&mut self, events: &mut Events) {
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Apply(lease) | Event::InitApply(lease)) if lease.record.holder().is_none() => {
+                    return;
+                }
+                Ok(Event::Apply(lease) | Event::InitApply(lease)) if self.is_newer(&lease) => {
+                    self.see(Some(lease))
+                }
+                Ok(Event::Delete(_)) => return,
+                Ok(_) => {}
+                Err(error) => {
+                    let text = Chain(&error).to_string();
+                    complain(&mut self.watch_complaints, &text, self.clock.instant());
+                }
+            }
+        }
+        std::future::pending::<()>().await;
+    }
+
+    /// Returns whether this is a later version of the Lease that was seen last.
+    fn is_newer(&self, lease: &Lease) -> bool {
+        let seen = self
+            .observed
+            .as_ref()
+            .and_then(|observed| observed.lease.as_ref());
+        seen.is_some_and(|seen| seen.uid() == lease.uid() && seen.version() < lease.version())
     }
 
     /// Renews until the term is over. `started`: start of the write that began it.
@@ -336,19 +370,4 @@ fn complain(complaints: &mut Complaints, text: &str, now: Instant) {
     if complaints.is_due(text, COMPLAIN_EVERY, now) {
         tracing::warn!(error = text, "leader election");
     }
-}
-
-/// Completes when the watch reports that the Lease was released or deleted, which only triggers a read.
-///
-/// A watch that fails reports nothing; polling goes on.
-async fn freed(events: &mut Events, complaints: &mut Complaints, clock: &Clock) {
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(Event::Apply(lease) | Event::InitApply(lease)) if lease.record.holder().is_none() => return,
-            Ok(Event::Delete(_)) => return,
-            Ok(_) => {}
-            Err(error) => complain(complaints, &Chain(&error).to_string(), clock.instant()),
-        }
-    }
-    std::future::pending::<()>().await;
 }

@@ -258,7 +258,13 @@ async fn a_lease_that_went_back_tells_the_leader_that_etcd_was_set_back() {
 
 #[tokio::test(start_paused = true)]
 async fn a_standby_learns_of_a_set_back_from_the_version_or_from_the_holder() {
-    for (is_late, holder) in [(false, "them"), (true, "them"), (true, "others")] {
+    let cases = [
+        (false, "them", 4, 1),
+        (true, "them", 4, 1),
+        (true, "others", 4, 0),
+        (true, "others", 5, 1),
+    ];
+    for (is_late, holder, transitions, told) in cases {
         let (server, clock) = (Server::default(), clock());
         server.edit(&held_by("them"));
         for seconds in 0..5 {
@@ -267,18 +273,31 @@ async fn a_standby_learns_of_a_set_back_from_the_version_or_from_the_holder() {
         let replica = Replica::start(server.client("a"), &clock, "a");
         clock.sleep(secs(5)).await;
         if is_late {
-            server.edit(&spec(holder, 15, "11:00:00", "12:00:05", 4));
+            server.edit(&spec(holder, 15, "11:00:00", "12:00:05", transitions));
         } else {
             server.set_back(3);
         }
         clock.sleep(secs(5)).await;
-        let is_told = usize::from(holder == "them");
         assert_eq!(
             *replica.leadership.set_backs().borrow(),
-            is_told as u64,
-            "{is_late} {holder}"
+            told,
+            "{is_late} {holder} {transitions}"
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_standby_sees_the_renewals_between_its_looks_and_that_they_are_lost() {
+    let (server, clock) = (Server::default(), clock());
+    server.edit(&held_by("them"));
+    let replica = Replica::start(server.client("a"), &clock, "a");
+    clock.sleep(Duration::from_millis(100)).await;
+    server.label("beat", "1");
+    clock.sleep(Duration::from_millis(100)).await;
+    assert!(!server.take_verbs()[1..].contains(&"get"));
+    server.set_back(1);
+    clock.sleep(secs(5)).await;
+    assert_eq!(*replica.leadership.set_backs().borrow(), 1);
 }
 
 #[tokio::test(start_paused = true)]
