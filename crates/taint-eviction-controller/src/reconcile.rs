@@ -290,7 +290,8 @@ impl TaintEvictionController {
         let Some((pod, entry, pending)) = self.pending(cx, pod) else {
             return again(None);
         };
-        if matches!(key, Key::Again(_)) && state.through.of(&pod.key, &pod.uid).is_none() {
+        let waiting = state.through.of(&pod.key, &pod.uid);
+        if matches!(key, Key::Again(_)) && waiting.is_none() {
             return again(None);
         }
         let admission = self.admission(cx, &pod, &pending.taint);
@@ -307,12 +308,14 @@ impl TaintEvictionController {
         }
         let until = decide::waits_until(&self.through_budgets, &pending.taint, pending.deadline);
         let until = until.filter(|until| now.wall < *until);
-        match (key, state.through.of(&pod.key, &pod.uid), until) {
+        match (key, waiting, until) {
             (Key::Again(_), Some(waiting), Some(_)) if waiting.waits(*now) => {
                 return Action::Done(vec![(key.clone(), waiting.requeue(*now))]);
             }
             // When the wait is over, it is deleted.
-            (Key::Evict(_), Some(waiting), Some(until)) if waiting.is_refused => return again(Some(until)),
+            (Key::Evict(_), Some(waiting), Some(until)) if waiting.is_refused => {
+                return Action::Done(waiting.requeues(&pod.key, until, *now));
+            }
             _ => {}
         }
         match admission {
@@ -351,15 +354,11 @@ impl TaintEvictionController {
                 let until = decide::waits_until(&self.through_budgets, &pending.taint, pending.deadline);
                 if let Some(until) = until.filter(|until| now.wall < *until) {
                     let room_in = state.through.room_in(now.uptime);
-                    return match (key, state.through.of(&pod.key, &pod.uid)) {
-                        (Key::Again(_), Some(_)) if !room_in.is_zero() => {
-                            again(Some(saturating_add(now.wall, room_in)))
-                        }
-                        (Key::Evict(_), Some(_)) if !room_in.is_zero() => again(Some(until)),
-                        (_, None) if !room_in.is_zero() => {
-                            Action::Remember(StateChange::Waits(pod, pending.deadline))
-                        }
-                        _ => Action::Write(vec![Write::Evict(eviction)]),
+                    return match (key, waiting) {
+                        _ if room_in.is_zero() => Action::Write(vec![Write::Evict(eviction)]),
+                        (_, None) => Action::Remember(StateChange::Waits(pod, pending.deadline)),
+                        (Key::Again(_), Some(_)) => again(Some(saturating_add(now.wall, room_in))),
+                        (_, Some(waiting)) => Action::Done(waiting.requeues(&pod.key, until, *now)),
                     };
                 }
                 Action::Write(vec![if entry.is_marked() {

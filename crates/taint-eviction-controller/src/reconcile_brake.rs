@@ -72,8 +72,9 @@ impl TaintEvictionController {
         }
         match self.admission(cx, &view, &pending.taint) {
             Admission::Unknown => Action::Remember(StateChange::Due(view)),
-            Admission::Waits | Admission::Expired => Action::Done(vec![(key(), Requeue::Cancel)]),
-            Admission::Admitted => {
+            Admission::Waits => Action::Done(vec![(key(), Requeue::Cancel)]),
+            // Its eviction may have been cancelled while we saw nothing.
+            Admission::Expired | Admission::Admitted => {
                 let eviction = (Key::Evict(pod.clone()), Requeue::At(pending.deadline));
                 Action::Done(vec![(key(), Requeue::Cancel), eviction])
             }

@@ -13,6 +13,7 @@ use controller_core::time::saturating_add;
 use jiff::Timestamp;
 
 use crate::decide::{self, tries_again_after};
+use crate::state::Key;
 
 const TRIES_A_SECOND: usize = decide::TRIES_A_SECOND as usize;
 
@@ -50,6 +51,12 @@ impl Waiting {
         } else {
             Requeue::At(self.deadline)
         }
+    }
+
+    /// The same for a pod that is deleted at `until`; its next try may have been cancelled while we saw nothing.
+    pub(crate) fn requeues(&self, pod: &ObjectKey, until: Timestamp, now: Now) -> Vec<(Key, Requeue)> {
+        let deleted = (Key::Evict(pod.clone()), Requeue::At(until));
+        vec![deleted, (Key::Again(pod.clone()), self.requeue(now))]
     }
 }
 

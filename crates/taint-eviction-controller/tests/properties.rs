@@ -18,6 +18,7 @@ use controller_testing::sim::{
 use jiff::{SignedDuration, Timestamp};
 use prometheus::Registry;
 use proptest::prelude::*;
+use rstest::rstest;
 use serde_json::json;
 use taint_eviction_controller::brake::Note;
 use taint_eviction_controller::config::Config;
@@ -356,6 +357,7 @@ impl Model for Cluster {
     fn twin(&self, key: &Key) -> Option<Key> {
         match key {
             Key::Evict(pod) => Some(Key::Again(pod.clone())),
+            Key::Again(pod) => Some(Key::Evict(pod.clone())),
             _ => None,
         }
     }
@@ -636,6 +638,50 @@ fn an_eviction_whose_answer_is_lost_after_a_refusal_is_tried_again() {
         Op::Lose(0, sim::SimFailure::Broken),
     ];
     sim::run(cluster, &ops);
+}
+
+/// By the time the nodes are seen again, it is too late to delete what the brake let go before.
+#[test]
+fn a_pod_that_the_brake_lets_go_while_no_node_is_seen_goes_later() {
+    let (pod, node, taint, stamped, tolerates) = (1, 0, 0, false, Tolerates::Nothing);
+    let ops = [
+        Op::Act(Act::Bind { pod, node, tolerates }),
+        Op::Act(Act::Tolerate { pod, seconds: 0 }),
+        Op::Act(Act::Taint { node, taint, stamped }),
+        Op::Deliver(1),
+        Op::Deliver(0),
+        Op::BeginList(1),
+        Op::Pass(Duration::from_secs(5)),
+        Op::Deliver(0),
+        Op::Pass(Duration::from_secs(61)),
+    ];
+    sim::run(Cluster::braked(Some(GoDuration::from_secs(60))), &ops);
+}
+
+/// The second gap in which no node is seen counts as the first, in which the deadline lies.
+#[rstest]
+fn a_pod_whose_next_try_comes_while_no_node_is_seen_is_tried_again(
+    #[values(Cluster::new(), Cluster::braked(None))] mut cluster: Cluster,
+) {
+    let (pod, node, taint, stamped, tolerates) = (1, 0, 0, true, Tolerates::For(3));
+    let seconds = |seconds| Op::Pass(Duration::from_secs(seconds));
+    let ops = [
+        Op::Act(Act::Bind { pod, node, tolerates }),
+        Op::Act(Act::Taint { node, taint, stamped }),
+        Op::Act(Act::Refuse),
+        Op::Deliver(1),
+        Op::Deliver(0),
+        Op::BeginList(1),
+        seconds(5),
+        Op::Deliver(1),
+        seconds(4),
+        seconds(3),
+    ]
+    .into_iter()
+    .chain((0..6).map(Op::Answer))
+    .chain([Op::BeginList(1), seconds(6)]);
+    cluster.config.evict_through_budgets = Some(TAINTS.join(","));
+    sim::run(cluster, &ops.collect::<Vec<_>>());
 }
 
 #[test]
