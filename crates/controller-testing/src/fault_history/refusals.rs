@@ -15,18 +15,16 @@ pub(super) fn are_remembered(requests: &RecordedRequests) -> Result<(), String> 
     streams_are_not_given_up(requests)
 }
 
-/// Each process remembers refusals for its lists and watches of a resource, and for all its reads by name.
+/// Each process remembers refusals for what an informer reads of a resource, and for all its other reads: by name, or of
+/// one namespace.
 fn protobuf_is(requests: &RecordedRequests) -> Result<(), String> {
     let mut first = HashMap::new();
     for request in requests
         .iter()
         .filter(|request| matches!(request.code, Some(406 | 415)))
     {
-        let resource = if request.verb == RequestVerb::Get {
-            ""
-        } else {
-            &request.resource
-        };
+        let is_informers = request.verb != RequestVerb::Get && request.namespace.is_empty();
+        let resource = if is_informers { &*request.resource } else { "" };
         let since = *first
             .entry((&request.user_agent, resource))
             .or_insert(request.arrived);

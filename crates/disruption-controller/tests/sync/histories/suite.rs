@@ -84,10 +84,10 @@ impl Scene for Budgets {
     fn state(&self, server: &Server) -> EndState {
         let told = |pdb: &Value| {
             let condition = condition(pdb, "DisruptionAllowed");
-            let says = ["status", "reason", "message"].map(|field| text(&condition[field]));
-            // If a budget cannot be computed, its other numbers are from some time before.
-            let numbers = (says[1] != "SyncFailed").then(|| Numbers::of(&pdb["status"]));
-            format!("{numbers:?} {}", says.join(" "))
+            let [says, reason] = ["status", "reason"].map(|field| text(&condition[field]));
+            // If a budget cannot be computed, its numbers are from some time before, and one of several reasons is told.
+            let numbers = (reason != "SyncFailed").then(|| Numbers::of(&pdb["status"]));
+            format!("{numbers:?} {says} {reason}")
         };
         let budgets = server.list(&POD_DISRUPTION_BUDGETS).into_iter();
         budgets.map(|pdb| (name(&pdb), told(&pdb))).collect()

@@ -211,23 +211,28 @@ impl Ledger {
 
     /// When the policy began to apply, for a process that has seen each change since `since`.
     fn began(&self, past: &Past<Told>, policies: &[DrawnPolicy], policy: usize, since: i64, now: i64) -> i64 {
-        let told = past.told.iter().map(|(time, _)| *time);
-        let namespaces = self.namespaces.iter().map(|(time, _)| *time);
-        let mut times: Vec<_> = told.chain(namespaces).filter(|time| *time <= now).collect();
-        times.sort_unstable();
-        times.dedup();
+        let told = past.told.iter().map(|(time, told)| (*time, Ok(told)));
+        let namespaces = self
+            .namespaces
+            .iter()
+            .map(|(time, namespace)| (*time, Err(*namespace)));
+        let mut changes: Vec<_> = namespaces.chain(told).filter(|(time, _)| *time <= now).collect();
+        changes.sort_by_key(|(time, _)| *time);
         let (mut began, mut before) = (since, None);
-        for time in times {
-            let told = spans(&past.told).find(|(from, until, _)| (*from..*until).contains(&time));
-            let namespace = spans(&self.namespaces).find(|(from, until, _)| (*from..*until).contains(&time));
-            let (Some((_, _, told)), Some((_, _, namespace))) = (told, namespace) else {
+        let (mut told, mut namespace) = (None, None);
+        for (time, change) in changes {
+            match change {
+                Ok(changed) => told = Some(changed),
+                Err(changed) => namespace = Some(changed),
+            }
+            let (Some(told), Some(namespace)) = (told, namespace) else {
                 continue;
             };
             // A pod is seen once it has finished.
             if told.is_pod && told.finished.is_none() {
                 continue;
             }
-            let applies = told.ttl.is_none() && applying(policies, told, *namespace) == Ok(policy);
+            let applies = told.ttl.is_none() && applying(policies, told, namespace) == Ok(policy);
             let is_new = before.is_none() && may_be_new(told, time, time + 1);
             if applies && before != Some(true) && !is_new && time > since {
                 began = time;
