@@ -68,7 +68,7 @@ impl<T: Clone> Past<T> {
 }
 
 /// The pasts of all objects, in the order of creation.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Pasts<T>(pub Vec<Past<T>>);
 
 impl<T> Default for Pasts<T> {
@@ -80,38 +80,49 @@ impl<T> Default for Pasts<T> {
 impl<T: Clone> Pasts<T> {
     /// Creates an object; an earlier object of its name is gone.
     pub fn create(&mut self, server: &Server, object: Value, told: T) {
-        let name = objects::name(&object);
-        self.end(server, &name);
         let made = server.insert(object).unwrap();
+        let (name, uid) = (objects::name(&made), objects::uid(&made));
+        self.begin(millis(server.elapsed()), name, uid, told);
+    }
+
+    /// An object was created at this time; an earlier object of its name is gone.
+    pub fn begin(&mut self, at: i64, name: String, uid: String, told: T) {
+        self.end(at, &name);
         self.0.push(Past {
             name,
-            uid: objects::uid(&made),
-            told: vec![(millis(server.elapsed()), told)],
+            uid,
+            told: vec![(at, told)],
             until: None,
         });
     }
 
     /// Changes the inputs for the object of this name, if it exists; returns the new ones.
     pub fn tell(&mut self, server: &Server, name: &str, change: impl FnOnce(&mut T)) -> Option<T> {
+        self.tell_at(millis(server.elapsed()), name, change)
+    }
+
+    /// Changes them at this time.
+    pub fn tell_at(&mut self, at: i64, name: &str, change: impl FnOnce(&mut T)) -> Option<T> {
         let past = self
             .0
             .iter_mut()
             .find(|past| past.name == name && past.until.is_none())?;
         let mut told = past.last().clone();
         change(&mut told);
-        past.told.push((millis(server.elapsed()), told.clone()));
+        past.told.push((at, told.clone()));
         Some(told)
     }
 
     /// Deletes the object of this name, if it exists.
     pub fn delete(&mut self, server: &Server, resource: &'static Resource, name: &str) {
         objects::delete(server, resource, name);
-        self.end(server, name);
+        self.end(millis(server.elapsed()), name);
     }
 
-    fn end(&mut self, server: &Server, name: &str) {
+    /// Somebody deleted the object of this name at this time, if it existed.
+    pub fn end(&mut self, at: i64, name: &str) {
         for past in self.0.iter_mut().filter(|past| past.name == name) {
-            past.until.get_or_insert(millis(server.elapsed()));
+            past.until.get_or_insert(at);
         }
     }
 
@@ -192,7 +203,7 @@ pub fn second(server: &Server) -> i64 {
 }
 
 /// Fails with the first object that exists but should not, or the reverse.
-pub(crate) fn settled(ends: &Ends) -> Result<(), String> {
+pub fn settled(ends: &Ends) -> Result<(), String> {
     for (name, end) in ends {
         match end {
             (FinalFate::Goes, true) => return Err(format!("{name} is still there")),

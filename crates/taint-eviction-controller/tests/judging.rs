@@ -1,16 +1,18 @@
-//! In which order is judged.
+//! In which order is judged, and which pods.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
 use std::sync::Arc;
 
-use controller_core::controller::{Controller, Loop, LoopEvent, Notification};
+use controller_core::controller::{Controller, Loop, LoopEvent, Notification, Output};
 use controller_core::meta::{ObjectKey, Uid};
 use controller_testing::sim::{NOW, NoPermits, START, SimResource, Watch};
+use jiff::SignedDuration;
 use prometheus::Registry;
 use rstest::rstest;
 use taint_eviction_controller::config::Config;
+use taint_eviction_controller::decide::{JudgementTime, Sight, TaintMemory, Tolerated, bound, judge};
 use taint_eviction_controller::events::Event;
-use taint_eviction_controller::state::Key;
+use taint_eviction_controller::state::{Key, State};
 use taint_eviction_controller::view::{NodeView, Operator, PodView, Taint, Toleration};
 use taint_eviction_controller::{Stores, TaintEvictionController};
 
@@ -23,6 +25,14 @@ fn pod(name: &str) -> PodView {
         bound: Some(START),
         generation: 1,
         deleting: false,
+    }
+}
+
+fn taint(key: &str) -> Taint {
+    Taint {
+        key: key.into(),
+        value: "".into(),
+        time_added: None,
     }
 }
 
@@ -93,11 +103,6 @@ fn the_namespaces_of_pods_take_turns_at_being_judged_and_for_permits() {
 #[test]
 fn nodes_are_judged_before_pods() {
     let (mut pods, mut nodes) = resources();
-    let taint = |key: &str| Taint {
-        key: key.into(),
-        value: "".into(),
-        time_added: None,
-    };
     let tainted = |taints: Vec<Taint>| NodeView {
         key: ObjectKey::cluster("n"),
         taints,
@@ -130,4 +135,42 @@ fn nodes_are_judged_before_pods() {
     event_loop.poll(NOW, &NoPermits);
     assert!(event_loop.waiting_keys().is_empty());
     assert!(event_loop.state().holds(&ObjectKey::namespaced("ns", "q")));
+}
+
+/// TE-6: however the watch shows that a pod has replaced another one.
+#[test]
+fn a_pod_of_the_same_name_inherits_nothing() {
+    let mut taints = TaintMemory::default();
+    taints.observe(&"n".into(), &[taint("a")], START);
+    let rules = Config::default().rules();
+    let now = JudgementTime {
+        ours: START,
+        ahead: SignedDuration::ZERO,
+        sight: Sight::none().regained(START),
+    };
+    let mut state = State::default();
+    let mut judged = |uid: &str, seconds: Option<i64>| {
+        let any = Toleration {
+            key: "".into(),
+            operator: Operator::Exists,
+            value: "".into(),
+            seconds,
+        };
+        let pod = PodView {
+            uid: Uid::from(uid),
+            tolerations: Arc::new(vec![any]),
+            ..pod("p")
+        };
+        let known = state.remembered(&pod).to_vec();
+        let judgement = judge(&pod, bound(&pod, START), &taints.of("n"), &known, &now, &rules);
+        let mut out = Output::default();
+        state.judged(&Arc::new(pod.clone()), judgement, NOW, &mut out);
+        let seconds = |known: &[Tolerated]| known.iter().map(|known| known.seconds).collect::<Vec<_>>();
+        let told = out.into_events().len();
+        (seconds(&known), seconds(state.remembered(&pod)), told)
+    };
+    assert_eq!(judged("first", Some(40)), (vec![], vec![40], 0));
+    assert_eq!(judged("first", Some(300)), (vec![40], vec![40], 0));
+    assert_eq!(judged("second", Some(300)), (vec![], vec![300], 0));
+    assert_eq!(judged("third", None), (vec![], vec![], 0));
 }

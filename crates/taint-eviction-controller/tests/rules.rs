@@ -2,9 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod brake_table;
-mod decide_props;
 mod decide_table;
 mod judging;
+#[path = "support/ledger.rs"]
+mod ledger;
 mod properties;
 mod route_table;
 mod surface;

@@ -25,6 +25,8 @@ mod budgets;
 mod clocks;
 mod evictions;
 mod histories;
+#[path = "../support/ledger.rs"]
+mod ledger;
 mod limits;
 mod numbers;
 mod of_the_loop;

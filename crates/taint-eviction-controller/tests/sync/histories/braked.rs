@@ -12,8 +12,8 @@ use serde_json::json;
 use taint_eviction_controller::TaintEvictionController;
 use taint_eviction_controller::config::Config;
 
-use super::ledger::Ledger;
 use super::steps::KEYS;
+use crate::ledger::{Ledger, check_due};
 
 /// Two pods within half a minute.
 const PODS: usize = 2;
@@ -108,15 +108,8 @@ impl Scene for Budgeted {
             return Ok(());
         }
         let wait = if is_try { 0 } else { WAIT };
-        let first = self
-            .0
-            .first_deadline(pod)
-            .ok_or("no taint calls for its eviction")?;
-        let early = first + wait - millis(server.elapsed());
-        if early > 0 {
-            return Err(format!("its wait is not over for {early} ms"));
-        }
-        Ok(())
+        let first = self.0.first_deadline(pod, pod.from());
+        check_due(first.map(|first| first + wait), millis(server.elapsed()))
     }
 
     fn settled(&mut self, _: &Server) -> Result<(), String> {

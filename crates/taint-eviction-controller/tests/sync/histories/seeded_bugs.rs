@@ -9,7 +9,7 @@ use http::{Method, StatusCode};
 use serde_json::json;
 use taint_eviction_controller::view::NodeWire;
 
-use super::ledger::Ledger;
+use crate::ledger::Ledger;
 
 controller_testing::seeded_bugs! { Ledger;
     // A relist is added to the known taints, and no node is read before its pods are evicted.

@@ -10,7 +10,7 @@ use controller_testing::past::{at, millis, second};
 use embedded_apiserver::{NODES, PODS, Server};
 use serde_json::{Value, json};
 
-use super::ledger::{Bound, FAILED, Ledger, Toleration};
+use crate::ledger::{Bound, FAILED, Ledger, Toleration};
 
 const NODE_COUNT: usize = 3;
 pub(super) const KEYS: [&str; 4] = ["k", "other", FAILED[0], FAILED[1]];
@@ -92,7 +92,7 @@ fn taint(draw: &mut Draw, node: usize, longest_ago: usize) -> Scripted<Ledger> {
     step(says, move |ledger: &mut Ledger, server| {
         if find(server, &NODES, &node_name(node)).is_some() {
             let added = ago.map(|ago| (second(server) - ago) * 1000);
-            ledger.tainted(millis(server.elapsed()), &node_name(node), key, added);
+            ledger.tainted(millis(server.elapsed()), &node_name(node), (key, ""), added);
             show_taints(server, ledger, &node_name(node));
         }
     })
@@ -118,14 +118,18 @@ fn swap(node: usize) -> Scripted<Ledger> {
             _ => return,
         };
         ledger.untainted(now, &name, |stay| stay.key == from);
-        ledger.tainted(now, &name, to, Some(second(server) * 1000));
+        ledger.tainted(now, &name, (to, ""), Some(second(server) * 1000));
         show_taints(server, ledger, &name);
     })
 }
 
 /// A pod was bound to a node some seconds ago, in the place of the one with its number.
 fn bind(draw: &mut Draw, pod: usize, longest_ago: usize) -> Scripted<Ledger> {
-    let exists = |key: Option<&'static str>, seconds| Toleration { key, seconds };
+    let exists = |key: Option<&'static str>, seconds| Toleration {
+        key,
+        value: None,
+        seconds,
+    };
     let seconds = |draw: &mut Draw| Some(draw.pick(&[0, 3, 10, 20, 45, 70]));
     let tolerations = match draw.number(0..8) {
         0 => Vec::new(),
@@ -178,7 +182,14 @@ fn tolerate(draw: &mut Draw, pod: usize) -> Scripted<Ledger> {
         Some(FAILED[0]),
         Some(FAILED[1]),
     ]);
-    let (toleration, first) = (Toleration { key, seconds }, draw.chance(50));
+    let (toleration, first) = (
+        Toleration {
+            key,
+            value: None,
+            seconds,
+        },
+        draw.chance(50),
+    );
     let says = format!("pod {pod}, if it is there, gets {toleration:?}, before its others: {first}");
     retold(pod, says, move |tolerations| {
         let place = if first { 0 } else { tolerations.len() };
@@ -220,7 +231,7 @@ fn pod_name(pod: usize) -> String {
 }
 
 fn listed(tolerations: &[Toleration]) -> Value {
-    let listed = tolerations.iter().map(|Toleration { key, seconds }| {
+    let listed = tolerations.iter().map(|Toleration { key, seconds, .. }| {
         json!({ "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds })
     });
     listed.collect()

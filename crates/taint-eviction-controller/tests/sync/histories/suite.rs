@@ -7,8 +7,8 @@ use embedded_apiserver::{NODES, PODS, RecordedRequest, RecordedRequests, Request
 use jiff::Timestamp;
 use taint_eviction_controller::TaintEvictionController;
 
-use super::ledger::{Eyes, Ledger};
 use super::steps;
+use crate::ledger::{Eyes, Ledger, check_due};
 
 /// How long a read of a node serves, in milliseconds (TE-8), with some room.
 const READ_SERVES: i64 = 2_500;
@@ -55,11 +55,11 @@ impl Scene for Ledger {
         let marked = marked.ok_or("it is deleted without its condition")?;
         let read = knows(&asked, &pod.last().node, marked);
         let window = read.map_or(0, |read| read.max(pod.from()));
-        let permitted = self.pending_eviction(pod, window, millis(server.elapsed()), eyes(&asked));
+        let due = self.earliest(pod, window, eyes(&asked));
         if read.is_none() {
             self.by_the_cache.insert(uid.to_owned());
         }
-        permitted
+        check_due(due, millis(server.elapsed()))
     }
 }
 

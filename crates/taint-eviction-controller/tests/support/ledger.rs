@@ -1,73 +1,75 @@
-//! What has happened to each node and pod, whoever evicted it and when: the steps of a history as they are taken, and
-//! what the rules demand. Times are in milliseconds since the start.
+//! What has happened to each node and pod, whoever evicted it and when: what is done in a history or in the model, and
+//! what the rules demand, by hand. Times are in milliseconds since the start.
 
 use std::collections::BTreeSet;
 
 use controller_testing::past::{FinalFate, Past, Pasts};
 
 /// The two taints that count as one (TE-5).
-pub(super) const FAILED: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
+pub(crate) const FAILED: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];
 /// `--catch-up-grace`.
-const GRACE: i64 = 30_000;
+pub(crate) const GRACE: i64 = 30_000;
 /// How old the state in a list may be.
 const STALE: i64 = 60_000;
 
 /// Everything that existed, in the order of its beginning.
-#[derive(Debug, Default)]
-pub(super) struct Ledger {
-    stays: Vec<Stay>,
-    pub(super) pods: Pasts<Bound>,
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ledger {
+    pub(crate) stays: Vec<Stay>,
+    pub(crate) pods: Pasts<Bound>,
     /// The pods, by uid, that a process evicted by what its cache, which may lag, said of the node.
-    pub(super) by_the_cache: BTreeSet<String>,
+    pub(crate) by_the_cache: BTreeSet<String>,
 }
 
 /// A taint on a node, from when it comes until it goes.
 #[derive(Clone, Debug)]
-pub(super) struct Stay {
-    node: String,
-    pub(super) key: &'static str,
+pub(crate) struct Stay {
+    pub(crate) node: String,
+    pub(crate) key: &'static str,
+    pub(crate) value: &'static str,
     /// `timeAdded`.
-    pub(super) added: Option<i64>,
-    from: i64,
+    pub(crate) added: Option<i64>,
+    pub(crate) from: i64,
     until: Option<i64>,
 }
 
 /// The pod's own fields.
 #[derive(Clone, Debug)]
-pub(super) struct Bound {
-    pub(super) node: String,
-    pub(super) at: i64,
-    pub(super) tolerations: Vec<Toleration>,
+pub(crate) struct Bound {
+    pub(crate) node: String,
+    pub(crate) at: i64,
+    pub(crate) tolerations: Vec<Toleration>,
 }
 
-pub(super) type Pod = Past<Bound>;
+pub(crate) type Pod = Past<Bound>;
 
-/// `Exists` for this key, or for any.
+/// For this key and this value, or for any.
 #[derive(Clone, Debug)]
-pub(super) struct Toleration {
-    pub(super) key: Option<&'static str>,
+pub(crate) struct Toleration {
+    pub(crate) key: Option<&'static str>,
+    pub(crate) value: Option<&'static str>,
     /// `None` is for ever.
-    pub(super) seconds: Option<i64>,
+    pub(crate) seconds: Option<i64>,
 }
 
 /// How far back one process of the controller can know the world.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Eyes {
+pub(crate) struct Eyes {
     /// It has seen nothing before this.
-    pub(super) open: i64,
+    pub(crate) open: i64,
     /// It did not lead before this.
-    pub(super) leads: i64,
+    pub(crate) leads: i64,
     /// When it last may have mistaken a taint that was removed and came back for one that stayed.
-    pub(super) listed: i64,
+    pub(crate) listed: i64,
     /// It may judge by tolerations that the pod no longer has.
-    pub(super) lags: bool,
+    pub(crate) lags: bool,
     /// Its clock is behind, so that what it is told lies in the future, and its own sight counts (TE-4).
-    pub(super) is_slow: bool,
+    pub(crate) is_slow: bool,
 }
 
 impl Eyes {
     /// A controller that has run from the beginning, without faults.
-    const SOUND: Self = Self {
+    pub(crate) const SOUND: Self = Self {
         open: 0,
         leads: 0,
         listed: 0,
@@ -83,11 +85,11 @@ impl Eyes {
 }
 
 impl Stay {
-    fn tells_of_failure(&self) -> bool {
+    pub(crate) fn tells_of_failure(&self) -> bool {
         FAILED.contains(&self.key)
     }
 
-    fn lasts_to(&self, time: i64) -> bool {
+    pub(crate) fn lasts_to(&self, time: i64) -> bool {
         self.until.is_none_or(|until| until >= time)
     }
 
@@ -98,7 +100,8 @@ impl Stay {
         } else {
             (other, self)
         };
-        let alike = first.key == next.key || first.tells_of_failure() && next.tells_of_failure();
+        let same = (first.key, first.value) == (next.key, next.value);
+        let alike = same || first.tells_of_failure() && next.tells_of_failure();
         // Only a list can miss the removal before the return.
         let missed = first
             .until
@@ -110,8 +113,10 @@ impl Stay {
 impl Bound {
     /// The toleration that is used for this taint: the first that matches (TE-2).
     fn uses(&self, stay: &Stay) -> Option<&Toleration> {
-        let mut tolerations = self.tolerations.iter();
-        tolerations.find(|toleration| toleration.key.is_none_or(|key| key == stay.key))
+        self.tolerations.iter().find(|toleration| {
+            toleration.key.is_none_or(|key| key == stay.key)
+                && toleration.value.is_none_or(|value| value == stay.value)
+        })
     }
 
     fn is_for_ever(&self, stay: &Stay) -> bool {
@@ -167,6 +172,15 @@ fn due_by(pod: &Pod, stay: &Stay, seconds: i64, eyes: Eyes) -> i64 {
     }
 }
 
+/// Fails unless what is due at this time, if ever, is due at `now`; an error says why not.
+pub(crate) fn check_due(due: Option<i64>, now: i64) -> Result<(), String> {
+    match due {
+        None => Err("no taint calls for its eviction".to_owned()),
+        Some(due) if due > now => Err(format!("it is not due for {} ms", due - now)),
+        Some(_) => Ok(()),
+    }
+}
+
 impl Ledger {
     /// The earliest time at which `stay` may evict the pod while the tolerations at `place` hold, including everything
     /// that the stay inherits; `None` if the pod tolerates the taint for ever.
@@ -190,7 +204,12 @@ impl Ledger {
                 let in_time = stay.until.is_none_or(|until| other.from < until);
                 let is_forgotten = !eyes.lags && self.forgets(pod, other, stay.from.max(*from));
                 if is_new && was_seen && in_time && !is_forgotten && known.is_one_with(other, eyes) {
-                    let alone = due_alone(pod, place, other, eyes);
+                    let was_told = |place: &usize| {
+                        let told = pod.told[*place].0;
+                        eyes.lags || other.until.is_none_or(|until| until > told)
+                    };
+                    let place = (0..=place).rev().find(was_told);
+                    let alone = place.and_then(|place| due_alone(pod, place, other, eyes));
                     due = alone.map_or(due, |alone| due.min(alone.max(other.from)));
                     one.push(other);
                 }
@@ -231,29 +250,18 @@ impl Ledger {
         stays.flat_map(move |stay| (0..places).map(move |place| (place, stay)))
     }
 
-    /// Checks that something demands the eviction of the pod at `now`, by what was true at some moment from `window`
-    /// on; an error says why not.
-    pub(super) fn pending_eviction(
-        &self,
-        pod: &Pod,
-        window: i64,
-        now: i64,
-        eyes: Eyes,
-    ) -> Result<(), String> {
+    /// When the pod is due, by what was true at some moment from `window` on; `None` if no taint calls for its eviction.
+    pub(crate) fn earliest(&self, pod: &Pod, window: i64, eyes: Eyes) -> Option<i64> {
         let met = self.met(pod, window);
-        match met
+        met.filter(|(place, _)| eyes.lags || pod.told_until(*place).is_none())
             .filter_map(|(place, stay)| self.due(pod, place, stay, eyes))
             .min()
-        {
-            None => Err("no taint calls for its eviction".to_owned()),
-            Some(due) if due > now => Err(format!("it is not due for {} ms", due - now)),
-            Some(_) => Ok(()),
-        }
     }
 
-    /// No deadline of the pod can lie before this time, whatever a controller has seen; `None` if it has none.
-    pub(super) fn first_deadline(&self, pod: &Pod) -> Option<i64> {
-        let met = self.met(pod, pod.from());
+    /// No deadline of the pod can lie before this time, whatever a controller has seen from `window` on; `None` if it has
+    /// none.
+    pub(crate) fn first_deadline(&self, pod: &Pod, window: i64) -> Option<i64> {
+        let met = self.met(pod, window);
         let deadlines = met.filter_map(|(place, stay)| {
             let since = stay.added.map_or(stay.from, |added| added.min(stay.from));
             let since = since.max(pod.last().at.min(pod.from()));
@@ -266,7 +274,7 @@ impl Ledger {
     }
 
     /// What the rules demand for a pod.
-    pub(super) fn fate(&self, pod: &Pod) -> FinalFate {
+    pub(crate) fn fate(&self, pod: &Pod) -> FinalFate {
         let met = self.met(pod, pod.from());
         let overdue = met
             .filter_map(|(place, stay)| self.overdue(pod, place, stay))
@@ -288,13 +296,20 @@ impl Ledger {
         stay.lasts_to(worst).then_some(end - sound)
     }
 
-    /// The taint comes, unless it exists.
-    pub(super) fn tainted(&mut self, now: i64, node: &str, key: &'static str, added: Option<i64>) {
+    /// The taint comes, unless the node has one with this key.
+    pub(crate) fn tainted(
+        &mut self,
+        now: i64,
+        node: &str,
+        (key, value): (&'static str, &'static str),
+        added: Option<i64>,
+    ) {
         if !self.taints(node).any(|stay| stay.key == key) {
             let (node, until) = (node.to_owned(), None);
             self.stays.push(Stay {
                 node,
                 key,
+                value,
                 added,
                 from: now,
                 until,
@@ -303,7 +318,7 @@ impl Ledger {
     }
 
     /// The taints of a node go that `which` selects.
-    pub(super) fn untainted(&mut self, now: i64, node: &str, which: impl Fn(&Stay) -> bool) {
+    pub(crate) fn untainted(&mut self, now: i64, node: &str, which: impl Fn(&Stay) -> bool) {
         let held = self
             .stays
             .iter_mut()
@@ -313,7 +328,7 @@ impl Ledger {
     }
 
     /// The taints that a node has.
-    pub(super) fn taints(&self, node: &str) -> impl Iterator<Item = &Stay> {
+    pub(crate) fn taints(&self, node: &str) -> impl Iterator<Item = &Stay> {
         self.stays
             .iter()
             .filter(move |stay| stay.node == node && stay.until.is_none())

@@ -1,0 +1,93 @@
+//! Runs that failed once.
+
+use std::time::Duration;
+
+use controller_core::config::GoDuration;
+use controller_testing::sim::{self, Op};
+use rstest::rstest;
+
+use super::acts::{Act, all};
+use super::world::Cluster;
+use super::{bound, tainted};
+
+#[test]
+fn nothing_is_left_of_a_pod_that_goes_before_its_refusal_is_answered() {
+    for answers in 0..4 {
+        let mut ops = vec![
+            Op::Act(Act::Refuse),
+            Op::Act(bound(1, 0, None)),
+            Op::Act(tainted(0, None)),
+            Op::Deliver(0),
+            Op::Deliver(1),
+        ];
+        ops.extend((0..answers).map(|_| Op::Answer(0)));
+        let goes = [Act::Delete(1), Act::End(1)].map(Op::Act);
+        ops.push(Op::Arrive(0));
+        ops.extend(
+            goes.into_iter()
+                .chain([Op::Deliver(0), Op::Deliver(0), Op::Answer(0)]),
+        );
+        sim::run(Cluster::new().through_budgets(), &ops);
+    }
+}
+
+#[test]
+fn an_eviction_whose_answer_is_lost_after_a_refusal_is_tried_again() {
+    let ops = [
+        Op::Act(tainted(1, None)),
+        Op::Act(tainted(0, None)),
+        Op::Deliver(1),
+        Op::Act(bound(0, 1, None)),
+        Op::Deliver(0),
+        Op::Act(Act::Refuse),
+        Op::Answer(0),
+        Op::Pass(Duration::from_millis(1)),
+        Op::Arrive(0),
+        Op::Answer(0),
+        Op::Pass(Duration::from_secs(5)),
+        Op::Answer(0),
+        Op::Lose(0, sim::SimFailure::Broken),
+    ];
+    sim::run(Cluster::new().through_budgets(), &ops);
+}
+
+/// By the time the nodes are seen again, it is too late to delete what the brake let go before.
+#[test]
+fn a_pod_that_the_brake_lets_go_while_no_node_is_seen_goes_later() {
+    let ops = [
+        Op::Act(bound(1, 0, None)),
+        Op::Act(Act::Tolerate(1, all(Some(0)))),
+        Op::Act(tainted(0, None)),
+        Op::Deliver(1),
+        Op::Deliver(0),
+        Op::BeginList(1),
+        Op::Pass(Duration::from_secs(5)),
+        Op::Deliver(0),
+        Op::Pass(Duration::from_secs(61)),
+    ];
+    sim::run(Cluster::braked(Some(GoDuration::from_secs(60))), &ops);
+}
+
+/// The second gap in which no node is seen counts as the first, in which the deadline lies.
+#[rstest]
+fn a_pod_whose_next_try_comes_while_no_node_is_seen_is_tried_again(
+    #[values(Cluster::new(), Cluster::braked(None))] cluster: Cluster,
+) {
+    let seconds = |seconds| Op::Pass(Duration::from_secs(seconds));
+    let ops = [
+        Op::Act(bound(1, 0, Some(3))),
+        Op::Act(tainted(0, Some(0))),
+        Op::Act(Act::Refuse),
+        Op::Deliver(1),
+        Op::Deliver(0),
+        Op::BeginList(1),
+        seconds(5),
+        Op::Deliver(1),
+        seconds(4),
+        seconds(3),
+    ]
+    .into_iter()
+    .chain((0..6).map(Op::Answer))
+    .chain([Op::BeginList(1), seconds(6)]);
+    sim::run(cluster.through_budgets(), &ops.collect::<Vec<_>>());
+}
