@@ -150,6 +150,9 @@ fn permits_reservation(
         return Ok(());
     };
     let name = &claimant.name;
+    if claim.reserved.iter().any(|(_, uid)| *uid == claimant.uid) {
+        return Err(format!("{name} has its reservation already"));
+    }
     if *consumer != claimant.consumer() {
         return Err(format!("{name} is not {consumer}"));
     }

@@ -259,11 +259,13 @@ impl Sight {
 
     fn has_its_claims(&self, ledger: &Ledger, claimant: &Claimant) -> Result<(), String> {
         for entry in &claimant.entries {
-            // Whether a pod had its claim before its group went depends on the controller's delays.
+            // Whether a pod had its claim before its group went depends on the controller's delays, and on a node it keeps
+            // what it had.
             let Some(holder) = self.holder(claimant, entry) else {
                 continue;
             };
-            if holder.is_group && (holder.deleting || ledger.has_lost_its_group(self, claimant)) {
+            let keeps_old = claimant.bound && ledger.has_lost_its_group(self, claimant);
+            if holder.is_group && (holder.deleting || keeps_old) {
                 continue;
             }
             let Some(name) = claimant.claim_of(entry) else {
