@@ -4,16 +4,13 @@ use controller_testing::objects::text;
 use embedded_apiserver::POD_GROUPS;
 use serde_json::{Value, json};
 
-use crate::world::{World, gated, made, own};
+use crate::world::{World, gated, made, own, pod_group};
 
 const ON: &str = "DRAWorkloadResourceClaims=true";
 
 impl World {
     fn group(&self, name: &str, entries: &[Value]) {
-        self.insert(json!({
-            "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": { "name": name },
-            "spec": { "schedulingPolicy": { "basic": {} }, "resourceClaims": entries },
-        }));
+        self.insert(pod_group(name, entries));
     }
 
     fn member(&self, name: &str, group: &str, entries: &[Value]) {

@@ -213,7 +213,14 @@ pub(crate) fn pod(name: &str, spec: &Value) -> Value {
     })
 }
 
-/// The claims in the status of a pod, by entry.
+pub(crate) fn pod_group(name: &str, entries: &[Value]) -> Value {
+    json!({
+        "apiVersion": "scheduling.k8s.io/v1beta1", "kind": "PodGroup", "metadata": { "name": name },
+        "spec": { "schedulingPolicy": { "basic": {} }, "resourceClaims": entries },
+    })
+}
+
+/// The claims in the status of a pod or a group, by entry.
 pub(crate) fn claims_of(pod: &Value) -> BTreeMap<String, String> {
     let statuses = each(&pod["status"]["resourceClaimStatuses"]);
     statuses

@@ -20,6 +20,7 @@ fn a_new_leader_that_lags_gives_no_claim_the_name_of_one_before() {
     let made = Made {
         entries: vec![made(&entry_name(0), &template_name(0))],
         extended: false,
+        group: None,
         name_is_taken: false,
     };
     let delete = delete_claim(pod_name(0), 0);

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::ledger::{Claim, Ledger, Pod};
+use super::ledger::Ledger;
+use super::sight::{Claim, Claimant, Sight};
 use crate::world::{FINALIZER, allocation, claim as claim_of};
 
 /// How often the scheduler tries a pod that it has room for.
@@ -123,19 +124,20 @@ impl Binding {
     }
 
     /// The pod, while it waits for a node.
-    fn pod(&self) -> Option<Pod> {
-        let pod = Pod::of(&find(&self.server, &PODS, &self.wanted.pod)?);
+    fn pod(&self) -> Option<Claimant> {
+        let pod = Claimant::of(&find(&self.server, &PODS, &self.wanted.pod)?);
         let waits = pod.uid == self.wanted.uid && !pod.bound && !pod.deleting && !pod.over;
         waits.then_some(pod)
     }
 
-    /// Name and uid of the claims of its entries, once all of them exist.
-    fn claims(&self, pod: &Pod) -> Option<Vec<(String, String)>> {
+    /// Name and uid of the claims of its entries, once all of them exist, and whom each is reserved for.
+    fn claims(&self, pod: &Claimant) -> Option<Vec<(String, String, Claimant)>> {
+        let sight = Sight::of(&self.server);
         let usable = pod.entries.iter().map(|entry| {
-            let name = pod.claim_of(entry)?;
-            let claim = self.claim(name).filter(|claim| !claim.deleting)?;
-            let may_use = entry.users.is_some() || claim.is_of(&pod.uid);
-            may_use.then_some((claim.name, claim.uid))
+            let claim = sight.claims.get(pod.claim_of(entry)?)?;
+            let holder = sight.holder(pod, entry)?;
+            let may_use = !claim.deleting && (entry.users.is_some() || claim.is_of(&holder.uid));
+            may_use.then(|| (claim.name.clone(), claim.uid.clone(), holder.clone()))
         });
         usable.collect()
     }
@@ -145,9 +147,9 @@ impl Binding {
     }
 
     /// Binds the pod; gives up if something has changed since the beginning.
-    async fn bind(&self, pod: &Pod, claims: Vec<(String, String)>, fails: &mut bool) {
-        for (name, uid) in claims {
-            if !self.take(&name, &uid).await {
+    async fn bind(&self, pod: &Claimant, claims: Vec<(String, String, Claimant)>, fails: &mut bool) {
+        for (name, uid, holder) in claims {
+            if !self.take(&name, &uid, &holder).await {
                 return;
             }
         }
@@ -163,16 +165,15 @@ impl Binding {
         }
     }
 
-    /// Allocates the claim, unless it is allocated, and reserves it, without checking that the pod still exists.
-    async fn take(&self, name: &str, uid: &str) -> bool {
-        let consumer = json!({ "resource": "pods", "name": self.wanted.pod, "uid": self.wanted.uid });
+    /// Allocates the claim, unless it is allocated, and reserves it, without checking that its holder still exists.
+    async fn take(&self, name: &str, uid: &str, holder: &Claimant) -> bool {
         loop {
             self.pause().await;
             let usable = self
                 .claim(name)
                 .filter(|claim| claim.uid == uid && !claim.deleting);
             let Some(claim) = usable else { return false };
-            if claim.reserved.iter().any(|(_, uid)| *uid == self.wanted.uid) {
+            if claim.reserved.iter().any(|(_, uid)| *uid == holder.uid) {
                 return true;
             }
             if !claim.allocated && !claim.finalizer {
@@ -187,15 +188,15 @@ impl Binding {
                     status["allocation"] = allocation();
                 }
                 match status["reservedFor"].as_array_mut() {
-                    Some(reserved) => reserved.push(consumer.clone()),
-                    None => status["reservedFor"] = json!([consumer]),
+                    Some(reserved) => reserved.push(holder.consumer()),
+                    None => status["reservedFor"] = json!([holder.consumer()]),
                 }
             });
             return true;
         }
     }
 
-    async fn take_extended(&self, pod: &Pod, fails: &mut bool) -> bool {
+    async fn take_extended(&self, pod: &Claimant, fails: &mut bool) -> bool {
         if pod
             .extended
             .as_ref()
@@ -215,7 +216,7 @@ impl Binding {
         let Ok(made) = made else { return false };
         let claim = Claim::of(&made);
         self.ledger.lock().look(&self.server);
-        if !self.take(&claim.name, &claim.uid).await {
+        if !self.take(&claim.name, &claim.uid, pod).await {
             return false;
         }
         self.pause().await;

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use controller_core::cache::SourceEvent;
+use controller_core::cache::{Removed, SourceEvent, Versioned};
 use controller_core::config::Encoding;
 use controller_testing::fault_history::FaultKind;
 use controller_testing::history::Histories;
@@ -20,7 +20,7 @@ use http_body_util::BodyExt;
 use kube::Client;
 use kube::client::Body;
 use parking_lot::Mutex;
-use resourceclaim_controller::view::{ClaimSource, ClaimantView, Entry, PodWire};
+use resourceclaim_controller::view::{ClaimSource, ClaimantView, Entry, PodGroupWire, PodWire};
 use serde_json::{Value, json};
 
 use super::suite::Claims;
@@ -30,11 +30,11 @@ const SUFFIX: usize = 5;
 
 controller_testing::seeded_bugs! { Claims;
     // A claim gets another name each time it is made, as upstream.
-    random_names_are_found: found_with_faults(renaming, 53, "has several claims");
+    random_names_are_found: found_with_faults(renaming, 74, "has several claims");
     // Only new claims are recorded, and the earlier records are lost: upstream v1.36.3.
-    a_status_of_new_claims_alone_is_found: found(|env| sent(env, records_what_is_new), 4, "it forgets that");
+    a_status_of_new_claims_alone_is_found: found(|env| sent(env, records_what_is_new), 8, "it forgets that");
     // A claim is given back whatever has happened to it since it was judged.
-    a_clean_up_without_the_version_is_found: found(forgets_the_version, 204, "loses its reservation");
+    a_clean_up_without_the_version_is_found: found(forgets_the_version, 480, "loses its reservation");
     // A pod whose containers have ended gets its claim reserved, like one that runs: upstream.
     a_reservation_for_a_pod_that_is_done_is_found:
         found(|env| sent(env, reserves_for_who_is_done), 0, "was taken off");
@@ -43,19 +43,22 @@ controller_testing::seeded_bugs! { Claims;
         let reads = |head: &Parts| head.method == Method::GET && head.uri.path().contains("/pods/");
         refused(env, reads, StatusCode::NOT_FOUND, "NotFound")
     }, 0, "loses its reservation");
-    a_forgotten_retry_is_found: found_with_faults(forgets_to_retry, 89, "after the last fault");
+    a_forgotten_retry_is_found: found_with_faults(forgets_to_retry, 149, "after the last fault");
     a_write_without_the_lease_is_found: found(leads_always, 0, "writes while the lease is held by");
     // A namespace that has ended once counts as ended.
-    a_namespace_that_ends_for_good_is_found: found(gives_up_namespaces, 22, "has no claim");
+    a_namespace_that_ends_for_good_is_found: found(gives_up_namespaces, 43, "has no claim");
     // A pod that the informer merely filters out counts as deleted.
     a_deletion_that_was_none_is_found:
         found(|env| retold::<PodWire>(env, takes_the_filter_for_a_deletion), 0, "loses its reservation");
+    // A group that is being deleted counts as gone, although its pods run.
+    a_group_that_counts_as_gone_before_its_pods_are_is_found:
+        found(|env| retold::<PodGroupWire>(env, takes_the_end_for_a_deletion), 5, "loses its reservation");
 }
 
 #[test]
 fn random_names_are_found_by_late_effects() {
     let renaming = Histories::<Claims>::with(renaming);
-    found_by(&renaming, FaultKind::LateEffects, 3, "has several claims");
+    found_by(&renaming, FaultKind::LateEffects, 6, "has several claims");
 }
 
 /// Every read of a pod that fails counts as its absence.
@@ -104,6 +107,23 @@ fn takes_the_filter_for_a_deletion() -> Retell<ClaimantView> {
             removed.view = pod.map(|pod| ClaimantView { entries, ..pod });
         }
         _ => {}
+    })
+}
+
+fn takes_the_end_for_a_deletion() -> Retell<ClaimantView> {
+    Box::new(|event| {
+        if let SourceEvent::Applied(Versioned {
+            view, uid, version, ..
+        }) = event
+            && view.deleting
+        {
+            *event = SourceEvent::Deleted(Removed {
+                key: view.key.clone(),
+                uid: uid.clone(),
+                view: Some(view.clone()),
+                version: version.clone(),
+            });
+        }
     })
 }
 

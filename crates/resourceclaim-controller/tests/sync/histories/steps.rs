@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use controller_testing::fault_history::{At, Draw};
 use controller_testing::history::{Scripted, step};
-use controller_testing::objects::{self, delete, edit, find, remove, terminate, uid};
-use embedded_apiserver::{NAMESPACES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource, Server};
+use controller_testing::objects::{delete, edit, find, remove, terminate, uid};
+use embedded_apiserver::{PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource, Server};
 use resourceclaim_controller::decide::claim_name;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::ledger::{Pod, Sight};
 use super::scheduler::Pace;
+use super::sight::{Claimant, Owner, Sight};
 use super::suite::Claims;
+use super::{groups, namespace};
 use crate::world::{claim, made, own, pod as pod_of, request};
 
 const TEMPLATES: usize = 3;
@@ -30,6 +31,8 @@ pub(super) struct Made {
     pub(super) entries: Vec<Value>,
     /// It requests an extended resource.
     pub(super) extended: bool,
+    /// Its group, if groups count.
+    pub(super) group: Option<usize>,
     /// A user's claim has the name that its first claim would have.
     pub(super) name_is_taken: bool,
 }
@@ -37,7 +40,11 @@ pub(super) struct Made {
 /// The steps of a history that lasts `length`, in order.
 pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Scripted<Claims>>> {
     let pods = draw.number(3..6);
+    let has_groups = draw.chance(33);
     let mut steps = vec![At::seconds(0, share(0))];
+    if has_groups {
+        steps.extend(groups::at_first(draw, length));
+    }
     for number in 0..TEMPLATES {
         let late = draw.chance(20).then(|| draw.time(Duration::ZERO..length));
         let (time, what) = (late.unwrap_or_default(), template(number, 1));
@@ -48,33 +55,28 @@ pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Scripted<Claims
     }
     for pod in 0..pods {
         let late = (!draw.chance(50)).then(|| draw.time(Duration::ZERO..length / 2));
-        comes(draw, &mut steps, pod_name(pod), late.unwrap_or_default());
+        comes(
+            draw,
+            &mut steps,
+            pod_name(pod),
+            late.unwrap_or_default(),
+            has_groups,
+        );
     }
     if draw.chance(15) {
-        let end = draw.time(Duration::from_secs(1)..length);
-        let lasts = draw.time(Duration::from_secs(1)..Duration::from_secs(20));
-        steps.extend([
-            At {
-                time: end,
-                what: looking("the namespace ends, its claims first", end_namespace),
-            },
-            At {
-                time: end + lasts / 2,
-                what: looking("the namespace ends, its pods, too", end_pods),
-            },
-            At {
-                time: end + lasts,
-                what: looking("the namespace is made again", make_namespace),
-            },
-        ]);
+        steps.extend(namespace::ends(draw, length));
     }
     for _ in 0..draw.number(6..18) {
         let time = draw.time(Duration::from_secs(1)..length);
         let pod = pod_name(draw.number(0..pods));
         if draw.chance(20) {
-            comes(draw, &mut steps, pod, time);
+            comes(draw, &mut steps, pod, time, has_groups);
         } else {
-            let what = drawn_step(draw, pod);
+            let what = if has_groups && draw.chance(25) {
+                groups::drawn_step(draw)
+            } else {
+                drawn_step(draw, pod)
+            };
             steps.push(At { time, what });
         }
     }
@@ -83,8 +85,15 @@ pub(super) fn drawn(draw: &mut Draw, length: Duration) -> Vec<At<Scripted<Claims
 }
 
 /// A pod comes, and mostly there is room for it soon.
-fn comes(draw: &mut Draw, steps: &mut Vec<At<Scripted<Claims>>>, name: String, time: Duration) {
-    let what = pod(name.clone(), drawn_pod(draw));
+fn comes(
+    draw: &mut Draw,
+    steps: &mut Vec<At<Scripted<Claims>>>,
+    name: String,
+    time: Duration,
+    has_groups: bool,
+) {
+    let group = (has_groups && draw.chance(70)).then(|| groups::drawn(draw));
+    let what = pod(name.clone(), drawn_pod(draw, group));
     steps.push(At { time, what });
     if draw.chance(80) {
         let time = time + draw.time(Duration::ZERO..Duration::from_secs(8));
@@ -120,7 +129,7 @@ fn drawn_step(draw: &mut Draw, pod: String) -> Scripted<Claims> {
     }
 }
 
-fn drawn_pod(draw: &mut Draw) -> Made {
+fn drawn_pod(draw: &mut Draw, group: Option<usize>) -> Made {
     let entries = (0..draw.pick(&ENTRIES)).map(|number| {
         let entry = entry_name(number);
         if draw.chance(65) {
@@ -130,6 +139,12 @@ fn drawn_pod(draw: &mut Draw) -> Made {
         }
     });
     let mut entries: Vec<_> = entries.collect();
+    for shared in group.into_iter().flat_map(groups::entries) {
+        let own = entries.iter_mut().find(|entry| entry["name"] == shared["name"]);
+        if let Some(own) = own.filter(|_| draw.chance(80)) {
+            *own = shared;
+        }
+    }
     let extended = draw.chance(20);
     // A pod may request extended resources alone.
     if extended && draw.chance(60) {
@@ -138,12 +153,16 @@ fn drawn_pod(draw: &mut Draw) -> Made {
     Made {
         entries,
         extended,
+        group,
         name_is_taken: draw.chance(10),
     }
 }
 
 /// A step after which the ledger takes in the current state.
-fn looking(says: impl Into<String>, act: impl Fn(&Server) + Send + Sync + 'static) -> Scripted<Claims> {
+pub(super) fn looking(
+    says: impl Into<String>,
+    act: impl Fn(&Server) + Send + Sync + 'static,
+) -> Scripted<Claims> {
     step(says, move |claims: &mut Claims, server| {
         act(server);
         claims.ledger.lock().look(server);
@@ -151,7 +170,7 @@ fn looking(says: impl Into<String>, act: impl Fn(&Server) + Send + Sync + 'stati
 }
 
 /// A user deletes the object.
-fn goes(resource: &'static Resource, name: String) -> Scripted<Claims> {
+pub(super) fn goes(resource: &'static Resource, name: String) -> Scripted<Claims> {
     looking(format!("{} {name} is deleted", resource.kind), move |server| {
         delete(server, resource, &name);
     })
@@ -176,27 +195,28 @@ fn share(shared: usize) -> Scripted<Claims> {
 
 /// A pod comes; an earlier one of its name is force-deleted.
 pub(super) fn pod(name: String, made: Made) -> Scripted<Claims> {
-    looking(format!("{name} comes anew, {made:?}"), move |server| {
-        remove(server, &PODS, &name);
-        let mut container = json!({ "name": "c", "image": "c" });
-        if made.extended {
-            let gpu = json!({ "example.com/gpu": "1" });
-            container["resources"] = json!({ "limits": gpu, "requests": gpu });
-        }
-        let pod = pod_of(
-            &name,
-            &json!({ "containers": [container], "resourceClaims": made.entries }),
-        );
-        // The namespace may be about to go.
-        let Ok(pod) = server.insert(pod) else { return };
-        let uid = uid(&pod);
-        if made.name_is_taken {
-            make_claim(
-                server,
-                &claim_name(&name, &uid.as_str().into(), &entry_name(0), 0),
-            );
-        }
-    })
+    step(
+        format!("{name} comes anew, {made:?}"),
+        move |claims: &mut Claims, server| {
+            remove(server, &PODS, &name);
+            let mut container = json!({ "name": "c", "image": "c" });
+            if made.extended {
+                let gpu = json!({ "example.com/gpu": "1" });
+                container["resources"] = json!({ "limits": gpu, "requests": gpu });
+            }
+            let mut spec = json!({ "containers": [container], "resourceClaims": made.entries });
+            if let Some(group) = made.group.filter(|_| claims.has_groups) {
+                spec["schedulingGroup"] = json!({ "podGroupName": groups::name_of(group) });
+            }
+            // The namespace may be about to go.
+            let pod = server.insert(pod_of(&name, &spec));
+            if let Some(pod) = pod.ok().filter(|_| made.name_is_taken) {
+                let uid = uid(&pod).as_str().into();
+                make_claim(server, &claim_name(&name, &uid, &entry_name(0), 0));
+            }
+            claims.ledger.lock().look(server);
+        },
+    )
 }
 
 /// There is room for a pod.
@@ -252,8 +272,8 @@ pub(super) fn delete_claim(name: String, entry: usize) -> Scripted<Claims> {
 }
 
 /// The steps are over: what pods wait for appears, and nothing is left behind.
-pub(super) fn rest(server: &Server) {
-    set_phase(server, "Active");
+pub(super) fn rest(server: &Server, has_groups: bool) {
+    namespace::set_phase(server, "Active");
     for number in 0..TEMPLATES {
         if find(server, &RESOURCE_CLAIM_TEMPLATES, &template_name(number)).is_none() {
             make_template(server, number, 1);
@@ -264,13 +284,16 @@ pub(super) fn rest(server: &Server) {
         remove(server, &PODS, &pod.name);
     }
     collect_garbage(server);
+    if has_groups {
+        groups::make_all(server);
+    }
 }
 
 pub(super) fn pod_name(pod: usize) -> String {
     format!("pod-{pod}")
 }
 
-fn shared_name(shared: usize) -> String {
+pub(super) fn shared_name(shared: usize) -> String {
     format!("shared-{shared}")
 }
 
@@ -282,8 +305,8 @@ pub(super) fn entry_name(number: usize) -> String {
     format!("entry-{number}")
 }
 
-fn pod_named(server: &Server, name: &str) -> Option<Pod> {
-    Some(Pod::of(&find(server, &PODS, name)?))
+fn pod_named(server: &Server, name: &str) -> Option<Claimant> {
+    Some(Claimant::of(&find(server, &PODS, name)?))
 }
 
 /// Its labels and annotations make the template unique.
@@ -303,41 +326,6 @@ fn make_template(server: &Server, number: usize, devices: usize) {
     let _ = server.insert(object);
 }
 
-/// As the namespace controller: deletes one resource after the other.
-fn end_namespace(server: &Server) {
-    set_phase(server, "Terminating");
-    delete_all(server, &RESOURCE_CLAIMS);
-}
-
-/// No grace is left to pods.
-fn end_pods(server: &Server) {
-    for pod in server.list(&PODS) {
-        remove(server, &PODS, &objects::name(&pod));
-    }
-    delete_all(server, &RESOURCE_CLAIM_TEMPLATES);
-}
-
-fn delete_all(server: &Server, resource: &'static Resource) {
-    for object in server.list(resource) {
-        delete(server, resource, &objects::name(&object));
-    }
-}
-
-/// A namespace of the same name comes; what finalizers held until then is gone.
-fn make_namespace(server: &Server) {
-    end_pods(server);
-    for claim in server.list(&RESOURCE_CLAIMS) {
-        remove(server, &RESOURCE_CLAIMS, &objects::name(&claim));
-    }
-    set_phase(server, "Active");
-}
-
-fn set_phase(server: &Server, phase: &str) {
-    edit(server, &NAMESPACES, "default", |namespace| {
-        namespace["status"]["phase"] = json!(phase);
-    });
-}
-
 /// A user makes a claim, unless one has the name.
 fn make_claim(server: &Server, name: &str) {
     let _ = server.insert(claim(&json!({ "name": name })));
@@ -352,11 +340,12 @@ fn finish(server: &Server, name: &str, uid: Option<&str>) {
     }
 }
 
-/// Claims go with their pods.
+/// Groups go once no pod needs them, and claims go with their pods and groups.
 fn collect_garbage(server: &Server) {
+    groups::let_go(server);
     let sight = Sight::of(server);
     for claim in sight.claims.values() {
-        let is_orphan = |(_, uid): &(String, String)| sight.pod(uid).is_none();
+        let is_orphan = |owner: &Owner| sight.claimant(&owner.uid).is_none();
         if claim.owner.as_ref().is_some_and(is_orphan) && !claim.deleting {
             delete(server, &RESOURCE_CLAIMS, &claim.name);
         }

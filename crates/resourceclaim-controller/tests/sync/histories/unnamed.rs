@@ -24,6 +24,7 @@ fn the_claim_of_a_pod_whose_status_never_named_it_goes_with_the_pod(#[case] ends
     let made = Made {
         entries: vec![],
         extended: true,
+        group: None,
         name_is_taken: false,
     };
     let pace = Pace {
