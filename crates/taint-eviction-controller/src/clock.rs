@@ -53,6 +53,13 @@ impl OurClock {
         let jumped = self.jumped(now);
         self.ahead.map(|ahead| clock_ahead(ahead + jumped))
     }
+
+    /// How far it counts as behind the API server's, as far as that has told its time.
+    pub(crate) fn behind(&self, now: Now) -> SignedDuration {
+        let jumped = self.jumped(now);
+        self.ahead
+            .map_or(SignedDuration::ZERO, |ahead| clock_ahead(-(ahead + jumped)))
+    }
 }
 
 #[cfg(test)]

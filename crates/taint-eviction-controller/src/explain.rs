@@ -92,6 +92,7 @@ fn explanation(
     let judged_at = JudgementTime {
         ours: now,
         ahead: SignedDuration::ZERO,
+        behind: SignedDuration::ZERO,
         sight: Sight::none().regained(Timestamp::MIN),
     };
     let bound = bound(pod, now);

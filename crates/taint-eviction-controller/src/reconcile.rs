@@ -257,6 +257,7 @@ impl TaintEvictionController {
         let now = decide::JudgementTime {
             ours: now.wall,
             ahead,
+            behind: state.clock.behind(*now),
             sight: state.sight.after_jump(jumped),
         };
         let mut judgement = decide::judge(pod, bound, &taints, &remembered, &now, &self.rules);

@@ -62,6 +62,7 @@ fn now(seconds: i64) -> JudgementTime {
     JudgementTime {
         ours: at(seconds),
         ahead: SignedDuration::ZERO,
+        behind: SignedDuration::ZERO,
         sight: Sight::none().regained(Timestamp::MIN),
     }
 }
@@ -432,6 +433,20 @@ fn a_deadline_that_passed_while_we_were_blind_acts_after_a_grace(
     #[case] expected: i64,
 ) {
     let acts = with_taints(&[taint("a")]).acts(&pod([tolerates("a", tolerated)]), &back_at_100(100));
+    assert_eq!(acts, Some(expected));
+}
+
+/// Our clock says 100 s after noon when the cluster's says 120 s.
+#[rstest]
+#[case::passed_while_we_were_blind(110, 130)]
+#[case::passed_just_before_we_saw_again(119, 130)]
+#[case::is_yet_to_pass(120, 120)]
+fn a_slow_clock_takes_no_grace_away(#[case] tolerated: i64, #[case] expected: i64) {
+    let slow = JudgementTime {
+        behind: SignedDuration::from_secs(20),
+        ..back_at_100(100)
+    };
+    let acts = with_taints(&[taint("a")]).acts(&pod([tolerates("a", tolerated)]), &slow);
     assert_eq!(acts, Some(expected));
 }
 

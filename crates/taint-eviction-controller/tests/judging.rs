@@ -146,6 +146,7 @@ fn a_pod_of_the_same_name_inherits_nothing() {
     let now = JudgementTime {
         ours: START,
         ahead: SignedDuration::ZERO,
+        behind: SignedDuration::ZERO,
         sight: Sight::none().regained(START),
     };
     let mut state = State::default();

@@ -158,7 +158,7 @@ impl Elector {
                     return;
                 }
                 Ok(Event::Apply(lease) | Event::InitApply(lease)) if self.is_newer(&lease) => {
-                    self.see(Some(lease))
+                    self.see(Some(lease));
                 }
                 Ok(Event::Delete(_)) => return,
                 Ok(_) => {}

@@ -41,6 +41,8 @@ pub struct JudgementTime {
     pub ours: Timestamp,
     /// How far `ours` is ahead of the API server's clock, as far as we know; never negative.
     pub ahead: SignedDuration,
+    /// How far `ours` is behind it, as far as we know; never negative.
+    pub behind: SignedDuration,
     pub sight: Sight,
 }
 
@@ -184,19 +186,24 @@ impl Sight {
         self.regained.is_some()
     }
 
-    /// When to act on a deadline that has passed; `None` while we do not see what happened after it.
-    fn acts_at(&self, deadline: Timestamp, seconds: i64, rules: &Rules) -> Option<Timestamp> {
+    /// When to act on a deadline that has passed; `None` while we do not see what happened after it. A clock that is
+    /// `behind` may not have reached a deadline that passed before we saw.
+    fn acts_at(
+        &self,
+        deadline: Timestamp,
+        seconds: i64,
+        behind: SignedDuration,
+        rules: &Rules,
+    ) -> Option<Timestamp> {
         if deadline < self.lost {
             return Some(deadline);
         }
         let regained = self.regained?;
-        if deadline >= regained {
+        if deadline >= after_jump(regained, behind) {
             return Some(deadline);
         }
-        Some(saturating_add(
-            regained,
-            whole_seconds(seconds).min(rules.catch_up_grace),
-        ))
+        let grace = whole_seconds(seconds).min(rules.catch_up_grace);
+        Some(saturating_add(regained, grace).max(deadline))
     }
 }
 
@@ -265,7 +272,9 @@ pub fn judge(
         .collect();
     let first_to_end = || {
         let ends = terms.iter().map(|term| {
-            let at = now.sight.acts_at(term.deadline, term.kept.seconds, rules);
+            let at = now
+                .sight
+                .acts_at(term.deadline, term.kept.seconds, now.behind, rules);
             (term.taint, term.deadline, at)
         });
         // `None` sorts last.

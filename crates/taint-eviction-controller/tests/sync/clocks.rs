@@ -78,6 +78,16 @@ async fn a_fast_clock_that_is_set_right_ends_no_toleration_late() {
     assert_eq!(world.alive_after(3).await, 0, "{:?}", world.all_writes());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_slow_clock_takes_no_grace_from_what_fell_due_while_nobody_ran() {
+    let world = World::with_pod(For::Seconds(100));
+    world.taint_added("n", 0);
+    world.pass(110).await;
+    let _controller = world.start_with_clock_ahead(-25);
+    assert!(world.lives_after(29, "p").await);
+    assert!(!world.lives_after(2, "p").await);
+}
+
 /// A clock that was right, and one that was behind until then.
 #[rstest]
 #[case::to_the_wrong_time(0, HOUR)]

@@ -222,8 +222,8 @@ impl Ledger {
         let (mut told, mut namespace) = (None, None);
         for (time, change) in changes {
             match change {
-                Ok(changed) => told = Some(changed),
-                Err(changed) => namespace = Some(changed),
+                Ok(last) => told = Some(last),
+                Err(last) => namespace = Some(last),
             }
             let (Some(told), Some(namespace)) = (told, namespace) else {
                 continue;
