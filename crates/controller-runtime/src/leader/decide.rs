@@ -143,7 +143,7 @@ pub(super) fn set_back(before: &Lease, now: Option<&Lease>) -> Option<Evidence> 
     let changes = i32::from(was.holder() != is.holder());
     if now.version() < before.version() {
         Some(Evidence::Older)
-    } else if was.holder().is_some() && was.transitions() + changes < is.transitions() {
+    } else if was.holder().is_some() && was.transitions().saturating_add(changes) < is.transitions() {
         Some(Evidence::Told)
     } else {
         None

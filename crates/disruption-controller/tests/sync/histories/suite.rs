@@ -82,12 +82,20 @@ impl Scene for Budgets {
     }
 
     fn state(&self, server: &Server) -> EndState {
+        let sight = Sight::of(server);
         let told = |pdb: &Value| {
             let condition = condition(pdb, "DisruptionAllowed");
-            let [says, reason] = ["status", "reason"].map(|field| text(&condition[field]));
-            // If a budget cannot be computed, its numbers are from some time before, and one of several reasons is told.
+            let [says, reason, message] =
+                ["status", "reason", "message"].map(|field| text(&condition[field]));
+            // If a budget cannot be computed, its other numbers are from some time before.
             let numbers = (reason != "SyncFailed").then(|| Numbers::of(&pdb["status"]));
-            format!("{numbers:?} {says} {reason}")
+            // A kind that goes brings no event, so that which reason is told depends on when it was looked for.
+            let message = if sight.has_unknown(pdb) {
+                String::new()
+            } else {
+                message
+            };
+            format!("{numbers:?} {says} {reason} {message}")
         };
         let budgets = server.list(&POD_DISRUPTION_BUDGETS).into_iter();
         budgets.map(|pdb| (name(&pdb), told(&pdb))).collect()

@@ -287,6 +287,18 @@ async fn a_standby_learns_of_a_set_back_from_the_version_or_from_the_holder() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_lease_that_counts_no_further_changes_hands_like_any_other() {
+    let (server, clock) = (Server::default(), clock());
+    server.edit(&spec("them", 15, "11:00:00", "12:00:00", i32::MAX));
+    let replica = Replica::start(server.client("a"), &clock, "a");
+    clock.sleep(secs(5)).await;
+    server.edit(&spec("others", 15, "11:00:00", "12:00:05", i32::MAX));
+    clock.sleep(secs(60)).await;
+    assert!(replica.leadership.current().is_some());
+    assert_eq!(*replica.leadership.set_backs().borrow(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_standby_sees_the_renewals_between_its_looks_and_that_they_are_lost() {
     let (server, clock) = (Server::default(), clock());
     server.edit(&held_by("them"));
