@@ -208,15 +208,16 @@ impl Shared {
         request: &RecordedRequest,
     ) -> Result<Option<(&'static Resource, Target)>, StatusError> {
         let served = self.served.read();
-        let mut of_group = served
-            .iter()
-            .filter(|resource| resource.group == request.group)
-            .peekable();
-        if of_group.peek().is_none() || request.version.is_empty() {
+        if !discovery::has_group(&served, &request.group) || request.version.is_empty() {
             return Ok(None);
         }
-        let resource = of_group
-            .find(|resource| resource.version == request.version && resource.plural == request.resource)
+        let resource = served
+            .iter()
+            .find(|resource| {
+                resource.group == request.group
+                    && resource.version == request.version
+                    && resource.plural == request.resource
+            })
             .ok_or_else(StatusError::no_such_resource)?;
         let has_namespace = !request.namespace.is_empty();
         let has_name = !request.name.is_empty();

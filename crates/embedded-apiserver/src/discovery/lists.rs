@@ -22,19 +22,32 @@ const VERBS: &[&str] = &[
 /// Verbs of `/status` and `/scale`.
 const PART_VERBS: &[&str] = &["get", "patch", "update"];
 
+/// Group and version of `PriorityClass`: every kube-apiserver serves them, this one without the kind.
+const PRIORITY_CLASSES: (&str, &str) = ("scheduling.k8s.io", "v1");
+
 /// The served versions by group, the preferred one first.
 pub(super) fn versions(served: &[&'static Resource]) -> BTreeMap<&'static str, Vec<&'static str>> {
     let mut groups = BTreeMap::<_, Vec<_>>::new();
-    for resource in served {
-        let versions = groups.entry(resource.group).or_default();
-        if !versions.contains(&resource.version) {
-            versions.push(resource.version);
+    let of_kinds = served.iter().map(|resource| (resource.group, resource.version));
+    for (group, version) in of_kinds.chain([PRIORITY_CLASSES]) {
+        let versions = groups.entry(group).or_default();
+        if !versions.contains(&version) {
+            versions.push(version);
         }
     }
     for versions in groups.values_mut() {
         versions.sort_by_key(|version| Reverse(stability(version)));
     }
     groups
+}
+
+pub(crate) fn has_group(served: &[&'static Resource], name: &str) -> bool {
+    name == PRIORITY_CLASSES.0 || served.iter().any(|resource| resource.group == name)
+}
+
+pub(super) fn has_version(served: &[&'static Resource], group: &str, version: &str) -> bool {
+    let is_of_kind = |resource: &&Resource| (resource.group, resource.version) == (group, version);
+    (group, version) == PRIORITY_CLASSES || served.iter().any(is_of_kind)
 }
 
 /// `GET /apis`: all groups but the core group.
@@ -65,13 +78,20 @@ fn entry(name: &str, versions: &[&str]) -> Value {
 
 /// `GET /apis/<group>/<version>` and `GET /api/<version>`; `None` if the version is not served.
 pub(super) fn resources(served: &[&'static Resource], group: &str, version: &str) -> Option<Value> {
+    if !has_version(served, group, version) {
+        return None;
+    }
     let mut within: Vec<&'static Resource> = served
         .iter()
         .copied()
         .filter(|resource| resource.group == group && resource.version == version)
         .collect();
     within.sort_by_key(|resource| resource.plural);
-    let api_version = within.first()?.api_version();
+    let api_version = if group.is_empty() {
+        version.to_owned()
+    } else {
+        format!("{group}/{version}")
+    };
     let resources: Vec<Value> = within.into_iter().flat_map(with_parts).collect();
     let mut document =
         json!({ "kind": "APIResourceList", "groupVersion": api_version, "resources": resources });

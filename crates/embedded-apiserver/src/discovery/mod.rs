@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
+pub(super) use self::lists::has_group;
 use crate::encoding::Encoding;
 use crate::failure::StatusError;
 use crate::reply::{self, Body};
@@ -41,7 +42,7 @@ pub(super) fn answer(path: &str, served: &[&'static Resource], refusals: Encodin
     };
     let is_in_served_group = || match *parts {
         ["api", ..] => true,
-        ["apis", group, ..] => served.iter().any(|resource| resource.group == group),
+        ["apis", group, ..] => has_group(served, group),
         _ => false,
     };
     match page {

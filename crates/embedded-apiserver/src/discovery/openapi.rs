@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 
 use super::RELEASE;
-use super::lists::versions;
+use super::lists::{has_version, versions};
 use crate::resource::Resource;
 
 /// `GET /openapi/v3`.
@@ -49,7 +49,7 @@ pub(super) fn document(served: &[&'static Resource], group: &str, version: &str)
             (uri, json!({ "patch": patch }))
         })
         .collect();
-    (!paths.is_empty()).then(|| {
+    has_version(served, group, version).then(|| {
         json!({
             "openapi": "3.0.0",
             "info": { "title": "Kubernetes", "version": RELEASE },
