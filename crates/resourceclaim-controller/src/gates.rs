@@ -19,8 +19,6 @@ use crate::requests::{Answer, Query};
 
 /// The first minor version of Kubernetes 1 whose API server no longer lets admin access be switched off.
 const ADMIN_ACCESS_LOCKED_SINCE: u32 = 36;
-/// The API server does not serve the path.
-const NOT_FOUND: Option<u16> = Some(404);
 /// The API server refuses to tell.
 const FORBIDDEN: Option<u16> = Some(403);
 
@@ -39,15 +37,22 @@ impl<'a> Answers<'a> {
         }
     }
 
-    /// `None` if the answer is 404, or the query must still be sent.
-    pub(crate) fn get(&mut self, query: Query) -> Result<Option<&'a Answer>, CallFailed> {
+    /// `None` if the query must still be sent.
+    fn answer(&mut self, query: Query) -> Result<Option<&'a Answer>, CallFailed> {
         match self.pass.answer(&query).map(|reply| &reply.value) {
             None => self.open.push(query),
             Some(Ok(answer)) => return Ok(Some(answer)),
-            Some(Err(failed)) if failed.code() == NOT_FOUND => {}
             Some(Err(failed)) => return Err(failed.clone()),
         }
         Ok(None)
+    }
+
+    /// `None` if there is no such object, or the query must still be sent.
+    pub(crate) fn get(&mut self, query: Query) -> Result<Option<&'a Answer>, CallFailed> {
+        match self.answer(query) {
+            Err(failed) if failed.is_gone() => Ok(None),
+            answer => answer,
+        }
     }
 
     /// The gates of `asked` that the API server supports: from 1.36 on admin access cannot be switched off (RC-7), and
@@ -55,7 +60,7 @@ impl<'a> Answers<'a> {
     pub(crate) fn gates(&mut self, asked: Gates) -> Result<Gates, CallFailed> {
         let mut gates = asked;
         if !asked.admin_access {
-            let version = self.get(Query::Version)?;
+            let version = self.answer(Query::Version)?;
             let is_locked =
                 matches!(version, Some(Answer::Minor(Some(minor))) if *minor >= ADMIN_ACCESS_LOCKED_SINCE);
             gates.admin_access = is_locked;
@@ -70,8 +75,8 @@ impl<'a> Answers<'a> {
 
     /// The newest version in which the API server has `PodGroups`.
     fn served(&mut self, asked: Gates) -> Result<Option<GroupVersion>, CallFailed> {
-        let served = match self.get(Query::Served) {
-            Err(failed) if is_answer(asked, &failed) => None,
+        let served = match self.answer(Query::Served) {
+            Err(failed) if hides_nothing_wanted(asked, &failed) => None,
             served => served?,
         };
         Ok(match served {
@@ -81,10 +86,10 @@ impl<'a> Answers<'a> {
     }
 }
 
-/// True if the failure is an answer: nothing is served there, or we may not know and no groups are wanted.
-pub(crate) fn is_answer(asked: Gates, failed: &CallFailed) -> bool {
-    let code = failed.code();
-    code == NOT_FOUND || (asked.groups == Groups::Off && code == FORBIDDEN)
+/// We may not know whether `PodGroups` are served, and no groups are wanted. A 404 says nothing: every API server serves
+/// their API group, for priority classes.
+pub(crate) fn hides_nothing_wanted(asked: Gates, failed: &CallFailed) -> bool {
+    asked.groups == Groups::Off && failed.code() == FORBIDDEN
 }
 
 /// The gates of `asked` that the API server supports. Logs the others.

@@ -192,7 +192,8 @@ impl Controller for ResourceClaimController {
     fn is_failure(&self, ask: &RequestOf<Self>, failed: &CallFailed) -> bool {
         match ask {
             RequestOf::Query(Query::Rival(_)) => false,
-            RequestOf::Query(Query::Served | Query::Version) => !gates::is_answer(self.asked, failed),
+            RequestOf::Query(Query::Version) => true,
+            RequestOf::Query(Query::Served) => !gates::hides_nothing_wanted(self.asked, failed),
             // The existing claim may be ours. If the namespace is gone, so is the pod soon.
             RequestOf::Write(Write::Create(_)) => failed.outcome() != Answered::AlreadyExists,
             RequestOf::Query(_) | RequestOf::Write(_) => !failed.is_gone(),

@@ -1,25 +1,31 @@
 //! Feature gates, and what the API server makes of them.
 
 use controller_testing::seeded_bugs::{answered, found_as};
-use embedded_apiserver::POD_GROUPS;
+use embedded_apiserver::{Fault, POD_GROUPS};
 use http::StatusCode;
 use http::request::Parts;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use crate::world::{World, gated, made, process, request};
+use crate::world::{World, gated, made, pod_group, process, request};
+
+impl World {
+    /// Creates the template `admin`, from which claims may be made.
+    fn admin_template(&self) {
+        self.server
+            .edit(&embedded_apiserver::NAMESPACES, "", "default", |namespace| {
+                namespace["metadata"]["labels"] = json!({ "resource.kubernetes.io/admin-access": "true" });
+            })
+            .unwrap();
+        let mut admin = request();
+        admin["exactly"]["adminAccess"] = json!(true);
+        self.template_of("admin", &json!({ "devices": { "requests": [admin] } }));
+    }
+}
 
 fn world() -> World {
     let world = World::new();
-    world
-        .server
-        .edit(&embedded_apiserver::NAMESPACES, "", "default", |namespace| {
-            namespace["metadata"]["labels"] = json!({ "resource.kubernetes.io/admin-access": "true" });
-        })
-        .unwrap();
-    let mut admin = request();
-    admin["exactly"]["adminAccess"] = json!(true);
-    world.template_of("admin", &json!({ "devices": { "requests": [admin] } }));
+    world.admin_template();
     let alternative =
         json!({ "name": "s", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1 });
     let list = json!({ "name": "r", "firstAvailable": [alternative] });
@@ -121,6 +127,39 @@ async fn the_api_server_is_asked_until_it_says_what_it_can_do() {
     controller.stop().await;
 }
 
+/// Every API server answers both: a 404 comes from a proxy.
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn a_404_does_not_say_what_the_api_server_can_do(
+    #[values("/apis/scheduling.k8s.io", "/version")] path: &'static str,
+    #[values(Fault::NoSuchPage, Fault::status(404, "NotFound"))] fault: Fault,
+) {
+    let world = World::with_groups();
+    world.admin_template();
+    let fail = || {
+        world
+            .server
+            .fail_next(3, move |request| request.name == path, fault.clone());
+    };
+    fail();
+    let controller = world.start_with(gated("DRAAdminAccess=false,DRAWorkloadResourceClaims=true"));
+    for (group, claims) in [("at-start", 1), ("in-a-term", 2)] {
+        world.insert(pod_group(group, &[made("gpu", "admin")]));
+        world.pass(60).await;
+        assert_eq!(world.claims().len(), claims, "{group}");
+        fail();
+        world.pass(3600).await;
+    }
+    assert_eq!(
+        world
+            .server
+            .requests_where(|request| request.name == path && request.code == Some(404))
+            .len(),
+        9
+    );
+    controller.stop().await;
+}
+
 /// Its watches are those that were right when it began.
 #[tokio::test(start_paused = true)]
 async fn an_api_server_that_serves_groups_since_is_noticed_with_the_next_term() {
@@ -172,6 +211,24 @@ async fn who_may_not_ask_what_is_served_and_wants_no_groups_has_none() {
     let is_asked = |head: &Parts| head.uri.path() == "/apis/scheduling.k8s.io";
     let client = answered(world.client(), move |head| is_asked(head).then(forbidden));
     let _controller = process().start(client, &world.clock);
+    world.pod("p");
+    world.pass(60).await;
+    assert_eq!(world.claims().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_not_read_the_version_as_a_term_begins_asks_again() {
+    let world = World::with_template();
+    let start = |identity| gated("DRAAdminAccess=false").elected_as(identity);
+    let first = world.start_with(start("first"));
+    world.pass(10).await;
+    let _second = world.start_with(start("second"));
+    world.pass(10).await;
+    let forbidden = Fault::status(403, "Forbidden");
+    world
+        .server
+        .fail_next(1, |request| request.name == "/version", forbidden);
+    first.stop().await;
     world.pod("p");
     world.pass(60).await;
     assert_eq!(world.claims().len(), 1);

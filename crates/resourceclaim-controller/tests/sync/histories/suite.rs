@@ -5,16 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_testing::Start;
-use controller_testing::fault_history::{At, Draw, EndState, History, Life, UNDECIDED};
+use controller_testing::fault_history::{At, Draw, EndState, History, UNDECIDED};
 use controller_testing::history::{Scene, Scripted};
 use controller_testing::objects::edit;
 use controller_testing::past::UndoneWrites;
-use controller_testing::seeded_bugs::{between, refusal, send};
 use embedded_apiserver::{
     POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RecordedRequest, Resource, Server,
 };
-use http::StatusCode;
-use kube::Client;
 use parking_lot::Mutex;
 use resourceclaim_controller::ResourceClaimController;
 use resourceclaim_controller::config::Config;
@@ -69,24 +66,6 @@ impl Scene for Claims {
 
     fn steps(draw: &mut Draw) -> Vec<At<Scripted<Self>>> {
         steps::drawn(draw, Self::LENGTH)
-    }
-
-    /// A proxy that answers 404 to the question which `PodGroups` are served looks like an API server without them, and
-    /// ends the process: such a proxy is left out.
-    fn client(&self, life: &Life) -> Client {
-        if !self.has_groups {
-            return life.client.clone();
-        }
-        between(life.client.clone(), |client, head, body| async move {
-            let is_asked = head.uri.path() == "/apis/scheduling.k8s.io";
-            let answer = send(&client, head, body).await?;
-            let is_from_proxy = is_asked && answer.status() == StatusCode::NOT_FOUND;
-            Ok(if is_from_proxy {
-                refusal(StatusCode::BAD_GATEWAY, "BadGateway")
-            } else {
-                answer
-            })
-        })
     }
 
     fn start(&self) -> Start<Config> {
