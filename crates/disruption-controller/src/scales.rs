@@ -2,7 +2,7 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | DIS-19 | `Sources::above` | `tests/sync/scales/owners.rs::the_scale_above_counts_and_is_named`, `tests/sync/scales/owners.rs::what_may_not_be_read_allows_nothing_and_is_named` |
+//! | DIS-19 | `Sources::above` | `tests/sync/scales/owners.rs::the_scale_above_counts_and_is_named`, `tests/sync/scales/owners.rs::what_cannot_be_read_allows_nothing_and_is_named` |
 //! | DIS-5 | `Sources::reading` | `tests/sync/scales/kinds.rs::a_scale_that_is_taken_away_is_missed`, `tests/sync/failures.rs::a_reference_to_nothing_that_can_be_asked_for_is_not_asked_for` |
 
 use std::cell::Cell;
@@ -26,6 +26,8 @@ use crate::view::WorkloadView;
 
 /// Most queries of one budget in flight at a time.
 const QUESTIONS_AT_ONCE: usize = 8;
+/// No such object, kind or group, or a proxy that does not know the path.
+const NOT_FOUND: Option<u16> = Some(404);
 
 /// Finds a workload in the informers' caches.
 pub type Held<'a> = &'a dyn Fn(Builtin, &ObjectKey) -> Option<Arc<WorkloadView>>;
@@ -129,7 +131,7 @@ impl Sources<'_> {
         };
         let reply = self.ask(Query::Scale(Target::new(namespace, owner, &kind)))?;
         let reading = read_of(reply);
-        if reading != Reading::NotFound {
+        if !matches!(&reply.value, Err(failed) if failed.code() == NOT_FOUND) {
             return Ok(reading);
         }
         match self.scaled_kind(owner, reply.asked.uptime)? {
@@ -137,7 +139,8 @@ impl Sources<'_> {
                 let reply = self.ask(Query::Scale(Target::new(namespace, owner, &now)))?;
                 Ok(read_of(reply))
             }
-            Ok(_) => Ok(Reading::NotFound),
+            // A proxy's 404 does not say that the object is gone.
+            Ok(_) => Ok(reading),
             Err(failure) => Ok(Reading::Failed(failure)),
         }
     }
@@ -153,7 +156,7 @@ impl Sources<'_> {
             Ok(Answer::Owner(uid, controller)) if *uid == owner.uid => {
                 { controller.clone() }.map_or(Above::Nothing, Above::Controller)
             }
-            Err(failed) if failed.code() != Some(404) => Above::Failed(unreadable(failed)),
+            Err(failed) if !failed.is_gone() => Above::Failed(unreadable(failed)),
             Ok(_) | Err(_) => Above::NotFound,
         })
     }
@@ -179,7 +182,7 @@ impl Sources<'_> {
         };
         let kind = match value {
             Ok(Answer::Kinds(kinds)) => find(kinds, owner),
-            Err(failed) if failed.code() != Some(404) => return Ok(Err(unreadable(failed))),
+            Err(failed) if failed.code() != NOT_FOUND => return Ok(Err(unreadable(failed))),
             // No such group or version.
             Ok(_) | Err(_) => None,
         };
@@ -265,7 +268,7 @@ fn read_of(reply: &Reply<Answer>) -> Reading {
             let (uid, replicas) = (uid.clone(), *replicas);
             Reading::Scale { uid, replicas }
         }
-        Err(failed) if failed.code() != Some(404) => Reading::Failed(unreadable(failed)),
+        Err(failed) if !failed.is_gone() => Reading::Failed(unreadable(failed)),
         Ok(_) | Err(_) => Reading::NotFound,
     }
 }

@@ -165,6 +165,28 @@ async fn a_watch_of_deployments_that_lags_does_not_make_a_deployment_gone() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_404_of_a_proxy_does_not_make_a_deployment_gone() {
+    let world = World::new();
+    world.lag("deployments", 20);
+    world.fail_those(
+        usize::MAX,
+        |request| request.subresource == "scale",
+        Fault::NoSuchPage,
+    );
+    world.pdb("web", "maxUnavailable", &json!(1));
+    let _controller = world.start_and_pass(5).await;
+    let deployment = world.workload("Deployment", "web", 4);
+    let set = world.replica_set("web-1", 2, Some(&deployment));
+    world.pods(2, Some(&set));
+    world.pass(10).await;
+    let failure = world.failure("web");
+    assert!(failure.contains("404 page not found"), "{failure}");
+    assert_eq!(world.allowed("web"), 0);
+    world.pass(60).await;
+    assert_eq!(world.numbers("web"), numbers(0, 2, 3, 4));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_controller_that_is_gone_counts_nothing_while_its_pods_terminate() {
     let world = World::new();
     let set = world.workload("StatefulSet", "web", 2);

@@ -89,12 +89,17 @@ async fn the_last_decrement_of_an_eviction_is_no_rival() {
     assert_eq!(controller.metric("controller_rival_writes_total"), 0);
 }
 
+#[rstest]
+#[case::forbidden(
+    Fault::status(403, "gadgets.example.com is forbidden: cannot get resource"),
+    "cannot get resource"
+)]
+#[case::not_passed_by_a_proxy(Fault::NoSuchPage, "404 page not found")]
 #[tokio::test(start_paused = true)]
-async fn what_may_not_be_read_allows_nothing_and_is_named() {
+async fn what_cannot_be_read_allows_nothing_and_is_named(#[case] fault: Fault, #[case] why: &str) {
     let (world, _) = World::with_gadgets(5, 4);
     world.pdb("web", "maxUnavailable", &json!(2));
-    let forbidden = Fault::status(403, "gadgets.example.com is forbidden: cannot get resource");
-    world.fail_those(usize::MAX, |request| request.resource == "gadgets", forbidden);
+    world.fail_those(usize::MAX, |request| request.resource == "gadgets", fault);
     let _controller = start(&world, chain);
     world.pass(60).await;
     let failure = world.failure("web");
@@ -102,7 +107,7 @@ async fn what_may_not_be_read_allows_nothing_and_is_named() {
         failure.contains("gadgets.example.com default/gadget-"),
         "{failure}"
     );
-    assert!(failure.contains("cannot get resource"), "{failure}");
+    assert!(failure.contains(why), "{failure}");
     assert_eq!(world.numbers("web"), numbers(0, 4, 0, 0));
 }
 
