@@ -11,7 +11,7 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Container};
 use kube::Api;
-use local_control_plane::{AuditLevel, ControlPlane, Options, Process};
+use local_control_plane::{AuditLevel, ControlPlane, Leased, Options, Process};
 use tempfile::TempDir;
 
 use crate::support::{CHARTS, chart, helm, said};
@@ -27,7 +27,7 @@ async fn a_pod_of_each_chart_would_lead_and_be_ready_with_the_permissions_that_i
         audit: Some(AuditLevel::Metadata),
         ..Options::default()
     };
-    let control_plane = ControlPlane::start(options).await.unwrap();
+    let control_plane = Leased::bare(options).await.unwrap();
     for name in CHARTS {
         let kubeconfig = format!("--kubeconfig={}", control_plane.kubeconfig().display());
         let set = "--set=config.kubeApiQps=75";

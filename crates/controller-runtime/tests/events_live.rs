@@ -15,7 +15,7 @@ use controller_runtime::{events, shutdown};
 use k8s_openapi::api::events::v1::Event as EventObject;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams};
-use local_control_plane::{ControlPlane, Options, eventually};
+use local_control_plane::{Leased, Options, eventually};
 use prometheus::Registry;
 
 /// No limits.
@@ -36,7 +36,7 @@ fn on(kind: &'static str, key: &ObjectKey, note: &str) -> Event {
 #[tokio::test]
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn a_real_api_server_takes_events_and_their_series() {
-    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
+    let control_plane = Leased::bare(Options::default()).await.unwrap();
     let registry = Registry::new();
     let reporter = Reporter {
         controller: "ttl-controller".to_owned(),

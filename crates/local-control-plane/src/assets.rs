@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde::{Deserialize, Serialize};
+
 use super::Error;
 
 /// The programs that every control plane needs; each is a file of that name in the directory of [`Assets`]. The assets
@@ -10,7 +12,7 @@ use super::Error;
 pub const REQUIRED: [&str; 2] = ["etcd", "kube-apiserver"];
 
 /// A directory that holds all of [`REQUIRED`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assets(PathBuf);
 
 impl Assets {

@@ -3,26 +3,28 @@
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use k8s_openapi::jiff::Timestamp;
-use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::Error;
 
+#[derive(Serialize, Deserialize)]
 pub(super) struct AuditLog {
     path: PathBuf,
     seen: Mutex<Seen>,
 }
 
 /// The part of the log read so far.
-#[derive(Default)]
+#[derive(Default, Serialize, Deserialize)]
 struct Seen {
     bytes: u64,
     lines: usize,
     /// Requests that were received before are left out.
     since: String,
+    #[serde(skip)]
     events: Vec<Arc<Value>>,
 }
 
@@ -39,17 +41,21 @@ impl AuditLog {
         &self.path
     }
 
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Leaves out the requests that were received before now, also where they are answered later.
     #[allow(clippy::disallowed_methods, reason = "the log has the time of the machine")]
     pub(super) fn begin(&self) {
-        let mut seen = self.seen.lock();
+        let mut seen = self.seen();
         seen.since = format!("{:.6}", Timestamp::now());
         seen.events.clear();
     }
 
     /// All events so far; a line that is still being written is left out.
     pub(super) fn events(&self) -> Result<Vec<Arc<Value>>, Error> {
-        let mut seen = self.seen.lock();
+        let mut seen = self.seen();
         let new = self.after(seen.bytes).map_err(|source| Error::File {
             doing: "read",
             path: self.path.clone(),

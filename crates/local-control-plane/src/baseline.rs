@@ -13,6 +13,7 @@ use futures::future::try_join_all;
 use kube::api::{ApiResource, DynamicObject, ListParams, VersionMatch};
 use kube::discovery::{Discovery, verbs};
 use kube::{Api, Client};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::etcd::{AT_ONCE, Etcd, below};
@@ -46,12 +47,13 @@ const LOOKS: usize = 4;
 const WITHIN: Duration = Duration::from_secs(20);
 
 /// What etcd held, and what the API server served.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Baseline {
     objects: BTreeMap<String, Stored>,
     served: Vec<ApiResource>,
 }
 
-#[derive(PartialEq, Eq)]
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
 struct Stored {
     /// Of the last write.
     revision: i64,

@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
 use rand::RngExt;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::audit::AuditLog;
@@ -48,6 +49,7 @@ pub enum Stop {
 ///
 /// Admission of service accounts is off, so pods need none. Stopped and removed on drop, also after a panic. etcd
 /// listens on a socket in the directory of the test, so it needs no port.
+#[derive(Serialize, Deserialize)]
 pub struct ControlPlane {
     // In the order of dropping: the API server, its store, their files.
     api_server: Option<Process>,
@@ -56,7 +58,9 @@ pub struct ControlPlane {
     assets: Assets,
     args: Vec<String>,
     port: u16,
-    client: Client,
+    /// `None` while nobody uses the control plane.
+    #[serde(skip)]
+    client: Option<Client>,
     admin: PathBuf,
     kubeconfigs: AtomicUsize,
     audit: Option<AuditLog>,
@@ -97,7 +101,7 @@ impl ControlPlane {
                         assets,
                         args,
                         port,
-                        client,
+                        client: Some(client),
                         admin,
                         kubeconfigs: AtomicUsize::new(0),
                         audit,
@@ -115,8 +119,13 @@ impl ControlPlane {
     }
 
     /// A client of the administrator, without client-side limits and retries.
+    #[allow(
+        clippy::expect_used,
+        clippy::missing_panics_doc,
+        reason = "it is there whenever a test has the control plane"
+    )]
     pub fn client(&self) -> Client {
-        self.client.clone()
+        self.client.clone().expect("a client")
     }
 
     /// Another client of the administrator, with a `User-Agent`; the part before the first `/` is its field manager.
@@ -229,10 +238,24 @@ impl ControlPlane {
         self.audit.as_ref().ok_or(Error::NoAudit)?.events()
     }
 
-    /// Replaces the client: its connections end with the runtime of their test.
+    /// Makes a client; the connections of an earlier one end with the runtime of their test.
     pub(super) async fn renew_client(&mut self) -> Result<(), Error> {
-        self.client = credentials::client(&self.admin).await?;
+        self.client = Some(credentials::client(&self.admin).await?);
         Ok(())
+    }
+
+    pub(super) fn drop_client(&mut self) {
+        self.client = None;
+    }
+
+    /// Records that nothing of this must outlive the process `owner`.
+    pub(super) fn belongs_to(&self, owner: &str) -> Result<(), Error> {
+        self.scratch.belongs_to(owner)?;
+        self.processes().try_for_each(|process| process.belongs_to(owner))
+    }
+
+    pub(super) fn processes(&self) -> impl Iterator<Item = &Process> {
+        self.api_server.iter().chain([&self.etcd])
     }
 
     /// Leaves earlier requests out of [`Self::audit_events`].

@@ -18,7 +18,7 @@ const P256_PUBLIC_KEY_INFO: &[u8] =
     b"\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42\x00";
 
 /// A user of the API server's static token file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TokenUser {
     /// User name in RBAC rules and in the audit log; no commas.
     pub name: String,

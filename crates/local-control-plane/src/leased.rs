@@ -1,25 +1,22 @@
-//! Control planes that the tests of a process use one after another.
+//! Control planes that tests use one after another, also tests of different processes.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use super::baseline::Baseline;
-use super::{ControlPlane, Error, Options};
+use super::pool::{Pool, Slot};
+use super::{AuditLevel, ControlPlane, Error, Options, Process, ProcessUsage, tally};
 
-/// Number of control planes, in use and idle, from which on an idle one that nobody fits ends before another starts:
-/// each takes 400 MB.
+/// Number of control planes, waiting and in use by this process, from which on a waiting one that nobody fits ends
+/// before another starts: each takes 400 MB.
 const AT_MOST: usize = 8;
 
 /// Within which the last requests of a test that has ended are carried out.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// The control planes that wait for a test. They end when no test has one: nobody drops a static.
-static POOL: Mutex<Weak<Pool>> = Mutex::new(Weak::new());
-
-/// A [`ControlPlane`] of this process that a test has for itself, and that the next one has after it.
+/// A [`ControlPlane`] that a test has for itself, and that the next one has after it: of this process, or of any to
+/// which `cargo xtask test` gave the same pool.
 ///
 /// The next test finds what there was before the first one: nothing else in etcd, in the API server's caches and in the
 /// audit log. Ends with the test that panics, or that has borrowed it mutably, as for [`ControlPlane::stop_api_server`].
@@ -28,6 +25,9 @@ static POOL: Mutex<Weak<Pool>> = Mutex::new(Weak::new());
 pub struct Leased {
     /// Taken by `drop` alone.
     slot: Option<Slot>,
+    options: Options,
+    /// CPU time of its processes before.
+    cpu: Duration,
     is_spoilt: bool,
     pool: Arc<Pool>,
 }
@@ -39,28 +39,9 @@ pub struct Kept {
 
 impl Kept {
     /// Keeps them until this is dropped.
-    #[allow(clippy::new_without_default, reason = "it is about its lifetime")]
-    pub fn new() -> Self {
-        Self {
-            _pool: Pool::of_process(),
-        }
+    pub fn new() -> Result<Self, Error> {
+        Pool::of_process().map(|pool| Self { _pool: pool })
     }
-}
-
-#[derive(Default)]
-struct Pool(Mutex<Vec<Slot>>);
-
-struct Slot {
-    plane: ControlPlane,
-    fits: Fits,
-    baseline: Baseline,
-}
-
-/// What tests that share a control plane have in common.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Fits {
-    options: Options,
-    prepared: String,
 }
 
 impl Leased {
@@ -69,75 +50,89 @@ impl Leased {
         Self::take(options, "", async |_: &ControlPlane| {}).await
     }
 
-    /// A control plane with these options on which `prepare`, of this name, has run.
+    /// A control plane with these options, and at least [`AuditLevel::Metadata`], on which `prepare`, of this name, has
+    /// run.
     ///
     /// Takes one that another test has left, or starts one.
     pub async fn take(
-        options: Options,
+        mut options: Options,
         prepared: &str,
-        prepare: impl AsyncFnOnce(&ControlPlane),
+        prepare: impl AsyncFn(&ControlPlane),
     ) -> Result<Self, Error> {
-        let prepared = prepared.to_owned();
-        let fits = Fits { options, prepared };
-        let pool = Pool::of_process();
-        while let Some(mut slot) = pool.find(&fits) {
-            if let Ok(true) = slot.renew().await {
-                return Ok(Self::new(slot, pool));
+        // So that more tests have the same options.
+        options.audit.get_or_insert(AuditLevel::Metadata);
+        let pool = Pool::of_process()?;
+        while let Some(mut slot) = pool.find(&options, prepared) {
+            let cpu = slot.cpu();
+            if let Ok(true) = slot.renew(prepared, &prepare).await {
+                return Ok(Self::new(slot, options, cpu, pool));
             }
+            slot.end(cpu);
         }
-        let unfit = pool.make_room(Arc::strong_count(&pool));
-        drop(unfit);
-        let plane = ControlPlane::start(fits.options.clone()).await?;
-        prepare(&plane).await;
-        let baseline = Baseline::take(&plane).await?;
-        let slot = Slot {
+        let in_use = Arc::strong_count(&pool);
+        drop(pool.surplus(AT_MOST.saturating_sub(in_use)));
+        let plane = ControlPlane::start(options.clone()).await?;
+        let mut slot = Slot {
+            bare: Baseline::take(&plane).await?,
             plane,
-            fits,
-            baseline,
+            prepared: None,
         };
-        Ok(Self::new(slot, pool))
+        slot.prepare(prepared, &prepare).await?;
+        Ok(Self::new(slot, options, Duration::ZERO, pool))
     }
 
-    fn new(slot: Slot, pool: Arc<Pool>) -> Self {
+    fn new(slot: Slot, options: Options, cpu: Duration, pool: Arc<Pool>) -> Self {
         slot.plane.begin_audit();
         Self {
             slot: Some(slot),
+            options,
+            cpu,
             is_spoilt: false,
             pool,
         }
     }
 }
 
-impl Pool {
-    fn of_process() -> Arc<Self> {
-        let mut pool = POOL.lock();
-        pool.upgrade().unwrap_or_else(|| {
-            let new = Arc::default();
-            *pool = Arc::downgrade(&new);
-            new
-        })
-    }
-
-    /// The one that has waited longest.
-    fn find(&self, fits: &Fits) -> Option<Slot> {
-        let mut slots = self.0.lock();
-        let at = slots.iter().position(|slot| slot.fits == *fits)?;
-        Some(slots.remove(at))
-    }
-
-    /// The idle one to end before another one starts, if there are too many.
-    fn make_room(&self, in_use: usize) -> Option<Slot> {
-        let mut slots = self.0.lock();
-        (!slots.is_empty() && slots.len() + in_use > AT_MOST).then(|| slots.remove(0))
-    }
-}
-
 impl Slot {
-    /// Makes it as it was before the first test; false if that cannot be told for sure.
-    async fn renew(&mut self) -> Result<bool, Error> {
+    /// Makes it as it was after its start or after `prepare`, of this name; false if that cannot be told for sure.
+    async fn renew(&mut self, prepared: &str, prepare: &impl AsyncFn(&ControlPlane)) -> Result<bool, Error> {
         tokio::time::sleep(QUIET).await;
         self.plane.renew_client().await?;
-        self.baseline.restore(&self.plane).await
+        if let Some((name, baseline)) = &mut self.prepared
+            && name == prepared
+        {
+            return baseline.restore(&self.plane).await;
+        }
+        self.prepared = None;
+        if !self.bare.restore(&self.plane).await? {
+            return Ok(false);
+        }
+        self.prepare(prepared, prepare).await?;
+        Ok(true)
+    }
+
+    async fn prepare(&mut self, name: &str, prepare: &impl AsyncFn(&ControlPlane)) -> Result<(), Error> {
+        if !name.is_empty() {
+            prepare(&self.plane).await;
+            self.prepared = Some((name.to_owned(), Baseline::take(&self.plane).await?));
+        }
+        Ok(())
+    }
+
+    fn cpu(&self) -> Duration {
+        let usages = self.plane.processes().flat_map(Process::usage);
+        usages.map(|ProcessUsage { cpu, .. }| cpu).sum()
+    }
+
+    /// Counts the CPU time since `before`, which `wait` does not.
+    fn count(&self, before: Duration) {
+        tally("leased-cpu-ms", self.cpu().saturating_sub(before).as_millis());
+    }
+
+    fn end(self, before: Duration) {
+        if !self.plane.etcd().is_child() {
+            self.count(before);
+        }
     }
 }
 
@@ -160,11 +155,13 @@ impl DerefMut for Leased {
 
 impl Drop for Leased {
     fn drop(&mut self) {
-        if let Some(slot) = self.slot.take()
-            && !self.is_spoilt
-            && !std::thread::panicking()
-        {
-            self.pool.0.lock().push(slot);
+        let Some(slot) = self.slot.take() else { return };
+        if self.is_spoilt || std::thread::panicking() {
+            slot.end(self.cpu);
+        } else {
+            slot.count(self.cpu);
+            // One that cannot wait ends.
+            let _ = self.pool.give(&self.options, slot);
         }
     }
 }

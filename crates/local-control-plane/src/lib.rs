@@ -21,6 +21,7 @@
 //! | `etcd` | objects written past the API server |
 //! | `leased` | [`Leased`]: a control plane that tests use one after another |
 //! | `options` | [`Options`]: deviations from the default |
+//! | `pool` | control planes that wait for a test of this process or of another one |
 //! | `process` | [`Process`]: one child; also launches our own binaries |
 //! | `scratch` | directories that do not outlive their test for long |
 //! | `tally` | [`tally`]: counts for `cargo xtask test` |
@@ -44,6 +45,7 @@ mod error;
 mod etcd;
 mod leased;
 mod options;
+mod pool;
 mod process;
 mod scratch;
 mod tally;
@@ -56,6 +58,7 @@ pub use credentials::{TokenUser, client};
 pub use error::Error;
 pub use leased::{Kept, Leased};
 pub use options::{AuditLevel, Options};
+pub use pool::keep_pool;
 pub use process::Process;
 pub use tally::tally;
 pub use usage::ProcessUsage;

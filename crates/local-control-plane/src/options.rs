@@ -4,7 +4,7 @@ use super::assets::pod_groups_version;
 use super::credentials::TokenUser;
 
 /// Deviations of a control plane from the default.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Options {
     /// Keep an audit log, for [`ControlPlane::audit_events`](super::ControlPlane::audit_events).
     pub audit: Option<AuditLevel>,
@@ -19,7 +19,7 @@ pub struct Options {
 }
 
 /// How much of each request the audit log holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AuditLevel {
     /// User, time, request and outcome.
     Metadata,

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
+use serde::{Deserialize, Serialize};
 
-use super::scratch::Scratch;
+use super::scratch::{self, Scratch};
 use super::{Error, ProcessUsage, eventually};
 
 /// Number of log lines that an error or a failed test shows.
@@ -19,10 +20,15 @@ const TAIL: usize = 30;
 ///
 /// The process stays in the test's process group, so that Ctrl-C at a terminal reaches it too. If a panic drops it, the
 /// end of its log is printed with the output of the failed test.
-#[derive(Debug)]
+#[derive(Debug, Serialize, Deserialize)]
 pub struct Process {
     program: String,
-    child: Child,
+    pid: u32,
+    /// Identifies the process for good.
+    identity: String,
+    /// `None` if a process has taken over the child of another one, whose exit status only that one is told.
+    #[serde(skip)]
+    child: Option<Child>,
     log: PathBuf,
     // Last: removed after the child has ended.
     scratch: Scratch,
@@ -64,19 +70,32 @@ impl Process {
                 program: program.clone(),
                 source,
             })?;
+        let pid = child.id();
         let process = Self {
             program,
-            child,
+            pid,
+            identity: scratch::identity(pid).unwrap_or_default(),
+            child: Some(child),
             log,
             scratch,
         };
-        process.scratch.belongs_to(process.pid())?;
+        process.scratch.holds(&process.identity)?;
         Ok(process)
+    }
+
+    /// Records that this must not outlive the process `owner`.
+    pub(super) fn belongs_to(&self, owner: &str) -> Result<(), Error> {
+        self.scratch.belongs_to(owner)
+    }
+
+    /// Whether dropping this counts its CPU time as that of a child.
+    pub(super) fn is_child(&self) -> bool {
+        self.child.is_some()
     }
 
     /// The process id.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.pid
     }
 
     /// The standard output and standard error so far, in the order of writing.
@@ -120,16 +139,19 @@ impl Process {
         if self.exited()?.is_some() {
             return Ok(());
         }
-        i32::try_from(self.pid())
-            .ok()
-            .and_then(Pid::from_raw)
+        scratch::living(&self.identity)
             .map_or(Ok(()), |pid| rustix::process::kill_process(pid, signal))
             .map_err(|errno| self.failed("signal", errno.into()))
     }
 
-    /// The exit status, if the process has ended.
+    /// The exit status, if the process has ended; 0 for one that another process started.
     pub fn exited(&mut self) -> Result<Option<ExitStatus>, Error> {
-        let ended = self.child.try_wait();
+        let ended = match &mut self.child {
+            Some(child) => child.try_wait(),
+            None => Ok(scratch::living(&self.identity)
+                .is_none()
+                .then(ExitStatus::default)),
+        };
         ended.map_err(|source| self.failed("wait for", source))
     }
 
@@ -178,8 +200,11 @@ impl Process {
 impl Drop for Process {
     #[allow(clippy::print_stderr, reason = "belongs to the output of the failed test")]
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        scratch::end(&self.identity);
         if std::thread::panicking() {
             eprintln!("--- the end of the log of {}:\n{}", self.program, self.log_tail());
         }

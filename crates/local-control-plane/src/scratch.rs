@@ -1,34 +1,36 @@
 //! Directories of a test, and the remains of tests that were killed.
 //!
 //! A destructor stops a child and removes its files, also after a panic. It does not run if the test process itself is
-//! killed; so each directory names its maker and its child, and the next test process ends the children and removes the
-//! directories of dead makers.
+//! killed; so each directory names its owner and its child, and the next test process ends the children and removes the
+//! directories of dead owners.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
+use serde::{Deserialize, Serialize};
 
 use super::Error;
 use super::usage::Stat;
 
 const PREFIX: &str = "controllers-test-";
-/// File with the identity of the process that made the directory.
+/// File with the identity of the process that the directory must not outlive.
 const OWNER: &str = "owner";
 /// File with the identity of the child that runs in the directory.
 const CHILD: &str = "child";
 
 /// A directory that is removed on drop.
-#[derive(Debug)]
-pub(super) struct Scratch(tempfile::TempDir);
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(super) fn new() -> Result<Self, Error> {
         static SWEPT: Once = Once::new();
         let root = std::env::temp_dir();
-        SWEPT.call_once(|| sweep(&root));
+        SWEPT.call_once(|| sweep(&root, is_gone));
         let dir = tempfile::Builder::new()
             .prefix(PREFIX)
             .tempdir_in(&root)
@@ -37,19 +39,23 @@ impl Scratch {
                 path: root,
                 source,
             })?;
-        let scratch = Self(dir);
-        scratch.write(OWNER, &identity(std::process::id()).unwrap_or_default())?;
+        let scratch = Self(dir.keep());
+        scratch.belongs_to(&own_identity())?;
         Ok(scratch)
     }
 
-    /// Records that `pid` must not outlive this directory.
-    pub(super) fn belongs_to(&self, pid: u32) -> Result<(), Error> {
-        self.write(CHILD, &identity(pid).unwrap_or_default())?;
-        Ok(())
+    /// Records that this directory must not outlive the process `owner`.
+    pub(super) fn belongs_to(&self, owner: &str) -> Result<(), Error> {
+        self.write(OWNER, owner).map(drop)
+    }
+
+    /// Records that the process `child` must not outlive this directory.
+    pub(super) fn holds(&self, child: &str) -> Result<(), Error> {
+        self.write(CHILD, child).map(drop)
     }
 
     pub(super) fn path(&self) -> &Path {
-        self.0.path()
+        &self.0
     }
 
     /// Writes the file `name` and returns its path.
@@ -66,33 +72,66 @@ impl Scratch {
     }
 }
 
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The owner that the directory `dir` names.
+pub(super) fn owner_of(dir: &Path) -> Option<String> {
+    fs::read_to_string(dir.join(OWNER)).ok()
+}
+
+/// Ends what belongs to this process and what belongs to dead ones.
+pub(super) fn sweep_own() {
+    let own = own_identity();
+    sweep(&std::env::temp_dir(), |owner| owner == own || is_gone(owner));
+}
+
+pub(super) fn own_identity() -> String {
+    identity(std::process::id()).unwrap_or_default()
+}
+
 /// Identifies a living process for good: pid namespace, pid, start time.
-fn identity(pid: u32) -> Option<String> {
+pub(super) fn identity(pid: u32) -> Option<String> {
     let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
     let started = Stat::read(pid).ok()?.started;
     Some(format!("{} {pid} {started}", namespace.display()))
 }
 
-/// Ends the children and removes the directories below `root` whose owner is gone.
+/// Ends the children and removes the directories below `root` whose owner is one of these.
 ///
 /// Best effort. Leaves directories of other users and other pid namespaces alone: the former could make us end any
 /// process, and in the latter we cannot tell which processes live.
-fn sweep(root: &Path) {
+fn sweep(root: &Path, is_over: impl Fn(&str) -> bool) {
     let uid = rustix::process::geteuid().as_raw();
-    for entry in fs::read_dir(root).into_iter().flatten().flatten() {
-        let ours = entry.file_name().to_string_lossy().starts_with(PREFIX)
-            && entry
-                .metadata()
-                .is_ok_and(|meta| meta.is_dir() && meta.uid() == uid);
-        if ours && fs::read_to_string(entry.path().join(OWNER)).is_ok_and(|owner| is_gone(&owner)) {
-            if let Some(child) = fs::read_to_string(entry.path().join(CHILD))
-                .ok()
-                .and_then(|child| living(&child))
-            {
-                let _ = rustix::process::kill_process(child, Signal::KILL);
-            }
-            let _ = fs::remove_dir_all(entry.path());
-        }
+    let entries = fs::read_dir(root).into_iter().flatten().flatten();
+    let over: Vec<PathBuf> = entries
+        .filter(|entry| {
+            let meta = entry.metadata();
+            entry.file_name().to_string_lossy().starts_with(PREFIX)
+                && meta.is_ok_and(|meta| meta.is_dir() && meta.uid() == uid)
+                && owner_of(&entry.path()).is_some_and(|owner| is_over(&owner))
+        })
+        .map(|entry| entry.path())
+        .collect();
+    for child in over.iter().flat_map(|dir| fs::read_to_string(dir.join(CHILD))) {
+        end(&child);
+    }
+    // Only now: a child may write into the directories of others.
+    for dir in over {
+        let _ = fs::remove_dir_all(dir);
+    }
+}
+
+/// Kills the process of this identity, whoever started it, and waits for its end.
+#[allow(clippy::disallowed_methods, reason = "destructors wait, too")]
+pub(super) fn end(identity: &str) {
+    for _ in 0..5000 {
+        let Some(pid) = living(identity) else { return };
+        let _ = rustix::process::kill_process(pid, Signal::KILL);
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -102,7 +141,7 @@ fn is_gone(identity: &str) -> bool {
     identity.starts_with(&format!("{} ", here.display())) && living(identity).is_none()
 }
 
-fn living(of: &str) -> Option<Pid> {
+pub(super) fn living(of: &str) -> Option<Pid> {
     let pid: u32 = of.split(' ').nth(1)?.parse().ok()?;
     (identity(pid)? == of).then_some(())?;
     Pid::from_raw(pid.try_into().ok()?)
@@ -144,7 +183,7 @@ mod tests {
             &identity_of_an_ended_process(),
             Some(child.id()),
         );
-        sweep(root.path());
+        sweep(root.path(), is_gone);
         assert!(!dir.exists());
         assert_eq!(child.wait().unwrap(), ExitStatus::from_raw(9));
     }
@@ -158,7 +197,7 @@ mod tests {
         let foreign = left_behind(root.path(), "foreign", "pid:[1] 2 3", None);
         let unrelated = root.path().join("unrelated");
         fs::create_dir(&unrelated).unwrap();
-        sweep(root.path());
+        sweep(root.path(), is_gone);
         assert!(living.exists() && foreign.exists() && unrelated.exists());
         assert!(child.try_wait().unwrap().is_none());
         child.kill().unwrap();

@@ -54,11 +54,16 @@ impl Stat {
         Self::parse(&text).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "unknown format"))
     }
 
-    /// Parses `proc_pid_stat(5)`. The second field is the program's name in parentheses and may itself contain spaces
-    /// and parentheses, so fields are counted from the last closing one.
+    /// Parses `proc_pid_stat(5)`; `None` for a process that has ended and that nobody has waited for.
+    ///
+    /// The second field is the program's name in parentheses and may itself contain spaces and parentheses, so fields
+    /// are counted from the last closing one.
     fn parse(text: &str) -> Option<Self> {
         let (_, rest) = text.rsplit_once(") ")?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        if matches!(fields.first(), Some(&("Z" | "X"))) {
+            return None;
+        }
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
         Some(Self {
             cpu_ticks: field(14)?.saturating_add(field(15)?),

@@ -60,7 +60,6 @@ async fn a_started_control_plane_serves_the_administrator() {
     assert!(usage.rss > 50 << 20, "{usage:?}");
     assert!(usage.peak_rss >= usage.rss, "{usage:?}");
     assert!(usage.cpu > Duration::ZERO, "{usage:?}");
-    assert!(matches!(control_plane.audit_events(), Err(Error::NoAudit)));
 }
 
 #[tokio::test]
@@ -113,6 +112,7 @@ async fn users_and_service_accounts_have_the_permissions_they_are_given() {
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn a_stopped_api_server_comes_back_with_its_data() {
     let mut control_plane = start(Options::default()).await;
+    assert!(matches!(control_plane.audit_events(), Err(Error::NoAudit)));
     let nodes = Api::<Node>::all(control_plane.client());
     let created = create_node(control_plane.client(), "n1").await;
     for how in [Stop::Gracefully, Stop::AtOnce] {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `binary` | the test binaries, and which need a control plane |
 //! | `cost` | time and CPU of each, control planes that it started, fault seeds a second |
+//! | `pool` | the control planes that they share |
 //! | `passed` | which ones passed before, with the same content |
 //! | `side_by_side` | runs them side by side |
 //!
@@ -13,6 +14,7 @@
 mod binary;
 mod cost;
 mod passed;
+mod pool;
 mod side_by_side;
 
 use std::cmp::Reverse;
@@ -27,6 +29,7 @@ use crate::control_plane::{self, Availability};
 use crate::helm;
 use binary::{Binary, Built};
 use passed::Passed;
+use pool::Pool;
 
 /// The tests of the charts, which also need Helm.
 const CHARTS: &str = "charts";
@@ -98,6 +101,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     live.sort_by_key(|binary| Reverse((binary.target == STORY, binary.live.count)));
     let property_seed = args.property_seed.unwrap_or_else(drawn_seed);
     let passed = known(args, &built);
+    let pool = (!live.is_empty()).then(|| Pool::of(&built)).transpose()?;
     let outcome = side_by_side::run(live, others, passed.as_ref(), |binary| {
         let mut tests = binary.command();
         tests.env("PROPTEST_RNG_SEED", property_seed.to_string());
@@ -121,9 +125,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 tests.args(["--skip", name]);
             }
             tools.give_to(&mut tests);
+            tests.envs(pool.as_ref().map(|pool| (pool::DIR, &pool.dir)));
         }
         tests
     })?;
+    drop(pool);
     println!("{}\n", cost::table(outcome.costs));
     println!(
         "{} of {} test binaries passed before with the same content and were not run again (--again runs them).",

@@ -14,6 +14,7 @@ use std::time::UNIX_EPOCH;
 use anyhow::{Context, Result, ensure};
 
 use super::binary::{Binary, Built, Program};
+use super::pool;
 use crate::command::{self, git, name, root};
 
 /// Programs that tests find in the `PATH`.
@@ -61,6 +62,7 @@ impl<'a> Passed<'a> {
             .map(|argument| format!("argument {}", argument.display()));
         let set = tests
             .get_envs()
+            .filter(|(name, _)| *name != pool::DIR)
             .filter_map(|(name, value)| Some(format!("variable {} {}", name.display(), value?.display())));
         let used = self.hashes.iter().filter(|(path, _)| self.may_use(binary, path));
         let files = used.map(|(path, hash)| format!("file {} {hash}", path.display()));
@@ -262,9 +264,16 @@ mod tests {
         let mut passed = Passed::of(&built).unwrap();
         passed.folder = folder.path().join("results");
         let [tests, other] = [0, 1].map(|number: usize| &built.tests[number]);
-        let with = |argument: &str| passed.content(tests, Command::new("true").arg(argument));
+        let with = |argument: &str| {
+            let mut run = Command::new("true");
+            // Another one in each run of all tests.
+            run.env(pool::DIR, argument).env("NAMED", "named");
+            passed.content(tests, run.arg(argument))
+        };
         let (one, two) = (with("1"), with("2"));
         assert_ne!(one, two);
+        assert_eq!(one.replacen('1', "2", 1), two);
+        assert!(one.contains("\nvariable NAMED named"), "{one}");
 
         assert_eq!(passed.find(tests, &one), None);
         passed.keep(tests, &one, Some("ok")).unwrap();

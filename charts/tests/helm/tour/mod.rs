@@ -96,7 +96,7 @@ fn a_flag_that_a_program_does_not_know_is_found() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn the_documents_can_be_followed() {
-    let _kept = Kept::new();
+    let _kept = Kept::new().unwrap();
     for file in markdown() {
         let commands = blocks(&file);
         if commands.is_empty() || FOLLOWED_ALONE.iter().any(|(alone, _)| *alone == file) {
@@ -132,7 +132,7 @@ async fn the_documents_can_be_followed() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane with all programs: cargo xtask test"]
 async fn the_notes_of_a_release_can_be_followed() {
-    let _kept = Kept::new();
+    let _kept = Kept::new().unwrap();
     let name = "disruption-controller";
     for (set, count) in [("config.dryRun=true", 7), ("config.dryRun=false", 6)] {
         let mut tour = Tour::start().await;

@@ -9,7 +9,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::resource::v1::{ResourceClaim, ResourceClaimTemplate};
 use kube::api::ListParams;
 use kube::{Api, Client, Resource};
-use local_control_plane::{ControlPlane, Options};
+use local_control_plane::{Leased, Options};
 use serde::de::DeserializeOwned;
 
 use crate::demo::{Demo, turn};
@@ -18,7 +18,7 @@ use crate::demo::{Demo, turn};
 #[ignore = "needs a control plane: cargo xtask test"]
 async fn live_the_story_is_the_same_on_a_real_cluster_and_nothing_is_left() {
     let _turn = turn().await;
-    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
+    let control_plane = Leased::bare(Options::default()).await.unwrap();
     let ended = Demo::start_on(control_plane.kubeconfig(), &["--fast", "--within=60"])
         .end()
         .await;

@@ -7,8 +7,8 @@ use http::header::AUTHORIZATION;
 use http::{HeaderValue, Request};
 use kube::Client;
 use kube::client::Body;
-use local_control_plane::{Assets, ControlPlane, Options, TokenUser};
-use serde_json::json;
+use local_control_plane::{Assets, ControlPlane, Leased, Options};
+use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 use tower::ServiceExt;
 
@@ -153,31 +153,34 @@ pub(crate) fn with_token(server: &embedded_apiserver::Server, token: &str) -> Cl
     Client::new(service, "default")
 }
 
-async fn real_ground(control_plane: &ControlPlane, alice: &TokenUser) -> Ground {
+async fn real_ground(control_plane: &ControlPlane) -> Ground {
     let client = async |token: &str| {
         let kubeconfig = control_plane.kubeconfig_for(token).unwrap();
         local_control_plane::client(&kubeconfig).await.unwrap()
     };
     Ground {
         admin: control_plane.client_as(AGENT).await.unwrap(),
-        alice: client(&alice.token).await,
+        alice: as_alice(control_plane).await,
         anonymous: client("").await,
         stranger: client("unknown").await,
     }
 }
 
+/// The administrator in the name of `alice`: a lease has no other users.
+async fn as_alice(control_plane: &ControlPlane) -> Client {
+    let file = std::fs::read_to_string(control_plane.kubeconfig()).unwrap();
+    let mut kubeconfig: Value = serde_json::from_str(&file).unwrap();
+    kubeconfig["users"][0]["user"]["as"] = json!("alice");
+    kubeconfig["users"][0]["user"]["as-groups"] = json!(["dev"]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), kubeconfig.to_string()).unwrap();
+    local_control_plane::client(file.path()).await.unwrap()
+}
+
 /// Runs scenarios on one control plane, one after the other. Those of newer releases must fail on an older server.
 pub(crate) async fn run_on_real(setting: Setting, scenarios: &[Scenario]) {
-    let alice = TokenUser {
-        groups: vec!["dev".to_owned()],
-        ..TokenUser::new("alice")
-    };
-    let options = Options {
-        users: vec![alice.clone()],
-        ..setting.options()
-    };
-    let control_plane = ControlPlane::start(options).await.unwrap();
-    let ground = real_ground(&control_plane, &alice).await;
+    let control_plane = Leased::bare(setting.options()).await.unwrap();
+    let ground = real_ground(&control_plane).await;
     let minor = Assets::find().and_then(|assets| assets.minor()).unwrap();
     let mut wrong = Vec::new();
     for scenario in scenarios.iter().filter(|scenario| is_wanted(&scenario.name)) {

@@ -9,7 +9,7 @@ mod run;
 
 use futures::StreamExt;
 use futures::stream;
-use local_control_plane::{ControlPlane, Options};
+use local_control_plane::{ControlPlane, Leased, Options};
 
 use self::compare::Line;
 use self::draw::Step;
@@ -100,7 +100,7 @@ fn a_seed_gives_one_sequence_and_one_transcript() {
 #[allow(clippy::print_stdout, reason = "the figures")]
 async fn live_drawn_sequences_have_the_same_answers() {
     let (first, count) = (number("FIRST_SEED", 1), number("SEQUENCES", 100));
-    let control_plane = ControlPlane::start(Options::default()).await.unwrap();
+    let control_plane = Leased::bare(Options::default()).await.unwrap();
     let all = stream::iter(first..first + count).map(|seed| {
         let compared = compared(&control_plane, format!("drawn-{seed}"), draw::sequence(seed));
         async move { (seed, compared.await) }
