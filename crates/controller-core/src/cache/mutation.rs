@@ -145,9 +145,8 @@ impl<V: View> Store<V> {
         delta
     }
 
-    /// A read past the cache, without `resourceVersion`, has found this object with its uid and version, or none. It
-    /// was sent after our last write began or ended ([`has_written_since`](Self::has_written_since)). Returns what that
-    /// changes.
+    /// A read past the cache, without `resourceVersion`, has found this object with its uid and version, or none; no
+    /// later answer [has overtaken](Self::has_overtaken) it. Returns what that changes.
     ///
     /// The object is no longer [`Freshness::Unknown`]. If the watch has not shown this version, the read counts like an
     /// accepted [`WriteEffect::Object`]. If it found none, an object that the watch has never shown is gone; the end of any
@@ -165,11 +164,11 @@ impl<V: View> Store<V> {
         })
     }
 
-    /// Returns whether a write to the object has begun or ended since this step: a read that was sent at that step
-    /// shows the object as it was before.
-    pub fn has_written_since(&self, key: &ObjectKey, step: u64) -> bool {
+    /// Returns whether the object may have changed after a read that was sent at this step and found the object with this
+    /// uid, or none: since then a write of ours has begun or ended, or another read has found something else.
+    pub fn has_overtaken(&self, key: &ObjectKey, sent: u64, found: Option<&Uid>) -> bool {
         let mutation = self.mutations.get(key);
-        mutation.is_some_and(|mutation| mutation.wrote_at > step)
+        mutation.is_some_and(|mutation| mutation.has_overtaken(sent, found))
     }
 
     /// The watch should have shown the write of this number by now.

@@ -31,7 +31,7 @@ pub(super) struct PendingObject<V> {
     /// The number of requests in flight that may change the object.
     pub(super) writes: usize,
     /// The step at which the last write began or ended.
-    pub(super) wrote_at: u64,
+    wrote_at: u64,
     /// The object that was held when the last write began.
     about: Option<Revision>,
     /// The version that the watch had reached then.
@@ -155,6 +155,14 @@ impl<V: View> PendingObject<V> {
             overlay.overdue = true;
         }
         is_overdue
+    }
+
+    /// A read that was sent at this step has found the object with this uid, or none; returns whether a later answer
+    /// counts instead.
+    pub(super) fn has_overtaken(&self, sent: u64, found: Option<&Uid>) -> bool {
+        let overlay = self.overlay.as_ref();
+        self.wrote_at > sent
+            || overlay.is_some_and(|overlay| overlay.exists() != found && overlay.answered() > sent)
     }
 
     /// The store now holds the object with this uid. The fate of a write does not matter to another object.
@@ -347,6 +355,18 @@ impl<V: View> Overlay<V> {
     /// Returns whether the watch has never shown the object, and may still do so once it comes further than `told`.
     fn may_be_shown(&self, told: u64) -> bool {
         self.shown.is_none() && !is_told(self.first, told)
+    }
+
+    /// The uid; `None` if the last answer says that the object is gone.
+    fn exists(&self) -> Option<&Uid> {
+        let last = self.writes.last();
+        last.is_some_and(|write| !write.is_deleted()).then_some(&self.uid)
+    }
+
+    /// The step of the last answer.
+    fn answered(&self) -> u64 {
+        let steps = self.writes.iter().map(|write| write.answered);
+        steps.max().unwrap_or_default()
     }
 
     /// The version of the last write.

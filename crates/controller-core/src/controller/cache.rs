@@ -230,7 +230,7 @@ impl<'a, C: Controller> CacheRead<'a, C> {
         }
     }
 
-    /// Applies what was found to the store, unless one of our writes has overtaken it; returns whether one has.
+    /// Applies what was found to the store, unless a later answer has overtaken it; returns whether one has.
     fn found<V: View + Clone>(
         &mut self,
         of: StoreOf<C, V>,
@@ -242,7 +242,7 @@ impl<'a, C: Controller> CacheRead<'a, C> {
         C: Watches<V>,
     {
         let store = self.event_loop.store_of(of);
-        if store.has_written_since(key, sent) {
+        if store.has_overtaken(key, sent, found.map(|found| &found.uid)) {
             return true;
         }
         if let (Some(found), Some(held)) = (found, store.uid(key))

@@ -109,13 +109,14 @@ impl World {
     }
 
     pub(crate) fn begin_read(&mut self, name: &'static str) {
-        // The loop sends a read after our last write was answered or given up, and after the last read.
-        let is_reading = self.readings.iter().any(|other| other.name == name);
-        if !is_reading && !self.store.is_writing(&key(name)) {
+        // The loop sends a read after our last write was answered or given up.
+        if !self.store.is_writing(&key(name)) {
             self.readings.push(Reading {
                 name,
                 found: None,
+                sent: self.store.step(),
                 void: false,
+                is_late: false,
             });
         }
     }
@@ -131,14 +132,23 @@ impl World {
             _ => return,
         };
         let name = reading.name;
+        let object = found.as_ref().map(|object| read(name, object));
+        if self
+            .store
+            .has_overtaken(&key, reading.sent, object.as_ref().map(|(_, uid, _)| uid))
+        {
+            assert!(reading.is_late, "no other answer came");
+            return;
+        }
+        for other in self.readings.iter_mut().filter(|other| other.name == name) {
+            other.is_late = true;
+        }
         let held = self.held(name).map(|held| held.uid);
         let uid = found.as_ref().map(|object| object.uid);
         // The fate of writes to an earlier object does not matter: the watch will show that the object is gone.
         self.lost
             .retain(|(lost, _)| Some(*lost) != held || Some(*lost) == uid);
-        let delta = self
-            .store
-            .read(&key, found.as_ref().map(|object| read(name, object)));
+        let delta = self.store.read(&key, object);
         self.replay(delta);
         assert_ne!(self.store.freshness(&key), Freshness::Unknown, "it was read");
         let held = self.held(name).map(|held| held.uid);

@@ -459,6 +459,45 @@ fn a_read_that_finds_nothing_hides_what_the_watch_has_not_shown() {
 }
 
 #[test]
+fn of_two_reads_that_find_different_objects_the_one_that_was_answered_first_counts() {
+    for (first, then, now) in [
+        ("U 7 y", "nothing", "y Pending"),
+        ("U 7 y", "V 6 v", "y Pending"),
+        ("U 7 y", "U 8 z", "z Pending"),
+        ("U 8 z", "U 7 y", "z Pending"),
+    ] {
+        let told = if first[..1] == then[..1] {
+            ""
+        } else {
+            "→ overtaken"
+        };
+        Cache::empty().plays(&format!(
+            "asks
+            reads {first}
+            answers {then} {told} | {now}"
+        ));
+    }
+    // It is gone; a read that was sent before does not bring it back.
+    Cache::empty().plays(
+        "writes U 8 =n
+        asks
+        reads nothing → -a=n
+        answers U 8 n → overtaken | - Pending
+        asks
+        answers nothing →  # the two say the same",
+    );
+}
+
+#[test]
+fn a_read_that_was_sent_before_a_write_ended_does_not_count() {
+    Cache::writing("x").plays(
+        "asks
+        accepted U 8 +p
+        answers U 7 y → overtaken | xp Pending",
+    );
+}
+
+#[test]
 fn a_read_shows_that_an_object_survived_its_deletion() {
     for version in ["-", "8"] {
         Cache::writing("x").plays(&format!(

@@ -40,9 +40,9 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (which(), form).prop_map(|(n, form)| Step::Answer(n, form)),
         1 => which().prop_map(Step::Lose),
         1 => name().prop_map(Step::Overdue),
-        2 => name().prop_map(Step::Read),
-        2 => which().prop_map(Step::TakeRead),
-        2 => which().prop_map(Step::AnswerRead),
+        8 => name().prop_map(Step::Read),
+        8 => which().prop_map(Step::TakeRead),
+        6 => which().prop_map(Step::AnswerRead),
         8 => (name(), theirs()).prop_map(|(name, verb)| Step::Other(name, verb)),
         12 => Just(Step::Watch),
         1 => Just(Step::ListBegins),
@@ -52,11 +52,11 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Nightly runs request more cases.
+/// A case takes a fraction of a millisecond.
 fn config() -> ProptestConfig {
     let config = ProptestConfig::default();
     ProptestConfig {
-        cases: config.cases.max(2048),
+        cases: config.cases * 32,
         failure_persistence: None,
         ..config
     }

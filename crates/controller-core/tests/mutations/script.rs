@@ -70,12 +70,15 @@ pub(crate) fn told<'a>(deltas: impl IntoIterator<Item = &'a Delta<Word>>) -> Str
 /// A store, and steps for the object `a` in it.
 pub(crate) struct Cache {
     pub(crate) store: Store<Word>,
+    /// The step at which a read was sent whose answer has not come.
+    asked: Option<u64>,
 }
 
 impl Cache {
     pub(crate) fn empty() -> Self {
         Self {
             store: Store::default(),
+            asked: None,
         }
     }
 
@@ -96,6 +99,7 @@ impl Cache {
     /// | `shows U 8 x`, `ends U 9`, `skips U` | watch: the object is `x`, is deleted, cannot be decoded |
     /// | `list`, `listed U 8 x`, `listed at 7` | a list begins, ends with one object, ends empty at version 7 |
     /// | `reads U 8 x`, `reads nothing` | a read of ours found this |
+    /// | `asks`, `answers U 8 x`, `answers nothing` | a read is sent, and finds this; `→ overtaken` if it does not count |
     /// | `overdue 8` | the watch should have shown version 8 by now; `→ yes` if the store waited for it |
     ///
     /// `E` is the content of the answer: the object `=x`, a patch `+p`, `gone`, or `nothing`.
@@ -150,6 +154,17 @@ impl Cache {
             ["unknown"] => {
                 store.unknown(&a);
                 String::new()
+            }
+            ["asks"] => {
+                self.asked = Some(store.step());
+                String::new()
+            }
+            ["answers", ref found @ ..] => {
+                let uid = found.get(1).map(|_| uid(found[0]));
+                match self.asked.take() {
+                    Some(asked) if store.has_overtaken(&a, asked, uid.as_ref()) => "overtaken".to_owned(),
+                    _ => self.step(&[&["reads"], found].concat()),
+                }
             }
             ["reads", "nothing"] => told(&store.read(&a, None)),
             ["reads", of, version, text] => {

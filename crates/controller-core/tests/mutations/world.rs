@@ -55,8 +55,12 @@ pub(crate) struct Found(pub(crate) Option<Object>);
 pub(crate) struct Reading {
     pub(crate) name: &'static str,
     pub(crate) found: Option<Found>,
+    /// The step of the store.
+    pub(crate) sent: u64,
     /// A write has begun since the read.
     pub(crate) void: bool,
+    /// Another read of this name was answered since.
+    pub(crate) is_late: bool,
 }
 
 /// What the test knows about a name, apart from the store.
@@ -178,8 +182,9 @@ impl World {
                 }
             }
             Step::AnswerRead(n) => {
-                if !self.readings.is_empty() {
-                    let reading = self.readings.remove(n % self.readings.len());
+                let count = self.readings.len().max(1);
+                if let Some(Reading { found: Some(_), .. }) = self.readings.get(n % count) {
+                    let reading = self.readings.remove(n % count);
                     self.answer_read(reading);
                 }
             }
