@@ -1,9 +1,10 @@
 //! What a search takes in, and what it has seen.
 
 use std::fmt::{self, Display};
+use std::iter;
 use std::time::Duration;
 
-/// Adds this number to each of the [`Bounds`] on acts and faults, broken watches and refusals among these.
+/// Adds this number to the [`Bounds`] on acts and on faults; those of one process may then be of any kind.
 const MORE: &str = "EXPLORE_MORE";
 
 /// How often each may happen in a run.
@@ -78,26 +79,29 @@ impl Bounds {
         processes: 1,
     };
 
-    /// These bounds; in long tests also with a second process.
+    /// These bounds; in long tests with each kind of fault, and then with a second process that may take the term.
     pub(super) fn each(self) -> impl Iterator<Item = Self> {
-        let more = self.with_more();
-        let processes = self.processes..=crate::long_or_short(2, self.processes);
-        processes.map(move |processes| Self { processes, ..more })
-    }
-
-    fn with_more(self) -> Self {
-        let more = std::env::var(MORE)
-            .ok()
-            .and_then(|more| more.parse().ok())
-            .unwrap_or(0);
-        Self {
+        let more = std::env::var(MORE).ok();
+        let more: u8 = more.and_then(|more| more.parse().ok()).unwrap_or(0);
+        let each_kind = crate::long_or_short(1, more.min(1));
+        let few = Self {
             acts: self.acts + more,
             faults: self.faults + more,
-            refused: self.refused + more,
-            lists: self.lists + more,
-            crashes: self.crashes.max(more.min(1)),
-            terms: self.terms.max(more.min(1)),
             ..self
-        }
+        };
+        let first = Self {
+            lost: self.lost.max(each_kind),
+            refused: self.refused.max(each_kind),
+            lists: self.lists.max(each_kind),
+            crashes: self.crashes.max(each_kind),
+            terms: self.terms.max(each_kind),
+            ..few
+        };
+        let second = Self {
+            terms: self.terms.max(1),
+            processes: 2,
+            ..few
+        };
+        iter::once(first).chain(crate::long_or_short(Some(second), None))
     }
 }

@@ -234,7 +234,7 @@ where
 {
     let (mut steps, is_alone, term) = (Vec::new(), sim.others.is_empty(), sim.term);
     let is_over = is_over(sim, left);
-    let Sim { model, process, .. } = sim;
+    let Sim { model, process, others, .. } = sim;
     let mut bounded = |op, bounds: &[fn(&mut Bounds) -> &mut u8]| {
         let mut left = left;
         let spent = bounds.iter().all(|of| {
@@ -249,9 +249,12 @@ where
     };
     // Others act, and time passes, whichever process goes on.
     if process.number == term.unwrap_or(0) {
-        let acts = (left.acts > 0).then(|| model.acts());
-        for act in acts.into_iter().flatten() {
-            bounded(Op::Act(act), &[|left| &mut left.acts]);
+        let acts = if left.acts > 0 { model.acts() } else { Vec::new() };
+        let all: Vec<_> = others.iter().chain([&*process]).collect();
+        for act in acts {
+            if is_alone || model.may_act(&act, &all) {
+                bounded(Op::Act(act), &[|left| &mut left.acts]);
+            }
         }
         for wait in model.waits().into_iter().chain(process.again) {
             bounded(Op::Pass(wait), &[|left| &mut left.waits]);
