@@ -5,6 +5,7 @@ use controller_runtime::runtime::preflight::{Check, CheckState, Level, Preflight
 use controller_testing::chart::Chart;
 use disruption_controller::DisruptionController;
 use disruption_controller::config::Config;
+use embedded_apiserver::Fault;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
@@ -133,6 +134,22 @@ async fn each_permission_that_the_account_lacks_is_named_and_what_it_may_not_rea
     dry_run.common.dry_run = true;
     let report = report_to(&world, world.server.client_for(&user), &dry_run).await;
     assert_eq!(report.exit_code(), 0, "{}", report.text());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_404_of_a_proxy_does_not_say_that_there_is_nothing() {
+    let world = kubeadm("*,-disruption-controller");
+    world.fail_those(
+        usize::MAX,
+        |request| request.resource == "leases",
+        Fault::NoSuchPage,
+    );
+    let report = report(&world).await;
+    assert_eq!(
+        texts(&report, Check::Lease),
+        ["cannot get the Lease disruption-controller in kube-system: 404 page not found"]
+    );
+    assert_eq!(report.verdict, Level::Unknown);
 }
 
 #[tokio::test(start_paused = true)]

@@ -161,9 +161,9 @@ impl Reader<'_> {
                 .and_then(|_| serde_json::from_slice(&body))
                 .map(Some)
                 .map_err(|error| format!("cannot {what}: {error}")),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            Err(kube::Error::Api(status)) if status.code == 404 && status.reason == "NotFound" => Ok(None),
             Err(kube::Error::Api(status)) if status.code == 403 => Err(format!("may not {what}")),
-            Err(kube::Error::Api(status)) => Err(format!("cannot {what}: {}", status.message)),
+            Err(kube::Error::Api(status)) => Err(format!("cannot {what}: {}", status.message.trim_end())),
             Err(error) => Err(format!("cannot {what}: {}", Chain(&error))),
         }
     }
