@@ -24,6 +24,7 @@ use prometheus::Registry;
 use crate::decide::{By, Deletion, ExpiryPlan, JobJudgement, judge, plan, slower_clock};
 use crate::events::{Event, Remark};
 use crate::policy::FinishedKind;
+use crate::policy::decide::ServerDate;
 use crate::requests::{Answer, Query};
 use crate::state::{self, Key, State, StateChange};
 use crate::view::JobView;
@@ -221,6 +222,16 @@ pub(crate) fn server_time(cx: &Context<'_, TtlAfterFinishedController>) -> Serve
     let since = cx.now.uptime.saturating_sub(reply.answered.uptime);
     let servers = reply.date.map(|date| saturating_add(date, since));
     ServerTime::Known(slower_clock(cx.now.wall, servers))
+}
+
+/// The `Date` of the answer, unless a proxy took it away.
+pub(crate) fn server_date(cx: &Context<'_, TtlAfterFinishedController>) -> Option<ServerDate> {
+    let reply = time_reply(cx)?;
+    Some(ServerDate {
+        date: reply.date?,
+        asked: reply.asked.uptime,
+        answered: reply.answered.uptime,
+    })
 }
 
 fn time_reply<'a>(cx: &'a Context<'_, TtlAfterFinishedController>) -> Option<&'a Reply<Answer>> {

@@ -3,14 +3,14 @@
 //! | rule | function | test |
 //! |---|---|---|
 //! | TAF-14 | `applying` | `tests/policies/table.rs::the_first_policy_that_selects_an_object_counts`, `tests/policies/props.rs::nothing_that_no_policy_names_is_ever_deleted` |
-//! | TAF-15 | `judge` | `tests/policies/table.rs::an_object_goes_when_ttl_and_grace_have_passed`, `tests/policies/props.rs::nothing_goes_within_the_grace_period_or_before_its_ttl` |
+//! | TAF-15 | `judge`, `Beginning` | `tests/policies/table.rs::an_object_goes_when_ttl_and_grace_have_passed`, `tests/policies/table.rs::an_object_is_new_by_the_servers_clock_as_well`, `tests/policies/props.rs::nothing_goes_within_the_grace_period_or_before_its_ttl` |
 
 use std::time::Duration;
 
 use controller_core::controller::Now;
 use controller_core::selector::Selector;
 use controller_core::time::saturating_add;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::view::{Candidate, NamespaceView};
 use super::{FinishedKind, Policies, Policy};
@@ -159,6 +159,47 @@ pub fn is_new_namespace(namespace: &NamespaceView, now: Timestamp) -> bool {
 /// A time in the future says that clocks differ, so nobody knows.
 fn is_just_past(time: Timestamp, now: Timestamp) -> bool {
     now.duration_since(time).unsigned_abs() <= SEEN_AT_ONCE
+}
+
+/// The API server's time by its `Date`, in whole seconds, and when it was asked for and came, in uptime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerDate {
+    pub date: Timestamp,
+    pub asked: Duration,
+    pub answered: Duration,
+}
+
+impl ServerDate {
+    /// Returns whether `time` was just past at this uptime, whenever within the request and the second the API server
+    /// read its clock.
+    fn was_just_past(self, time: Timestamp, uptime: Duration) -> bool {
+        let then = |told: Duration, rounded: SignedDuration| {
+            let [uptime, told] = [uptime, told].map(|at| SignedDuration::try_from(at).unwrap_or_default());
+            self.date.checked_add(uptime - told + rounded)
+        };
+        let earliest = then(self.answered, SignedDuration::ZERO);
+        let latest = then(self.asked, SignedDuration::from_secs(1));
+        [earliest, latest]
+            .into_iter()
+            .all(|then| then.is_ok_and(|then| is_just_past(time, then)))
+    }
+}
+
+/// When a policy began to apply to an object, in uptime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Beginning {
+    pub at: Duration,
+    /// When the object ended, or its namespace was created, if that was just past by our clock.
+    pub just_past: Option<Timestamp>,
+}
+
+impl Beginning {
+    /// Returns whether the policy has applied from the object's begin. A slow clock of ours makes nothing new; without
+    /// a `Date` it is all that counts.
+    pub fn is_of_new_object(self, servers: Option<ServerDate>) -> bool {
+        self.just_past
+            .is_some_and(|time| servers.is_none_or(|servers| servers.was_just_past(time, self.at)))
+    }
 }
 
 /// What the policy with this index wants of an object to which it applies. `now.wall` is a time of the slower clock.

@@ -235,7 +235,7 @@ fn fate(
         pages.namespace_of(object).map(|namespace| &**namespace),
     ) {
         Ok(index) => {
-            let memory = state.memory(policies, index, &Key::of(object));
+            let memory = state.memory(policies, index, &Key::of(object), None);
             match judge(policies, index, object, memory, until) {
                 Verdict::Due { policy, finish, due } => Some((Some(policy), finish, due)),
                 _ => None,

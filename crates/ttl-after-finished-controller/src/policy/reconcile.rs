@@ -10,12 +10,12 @@ use std::time::Duration;
 use controller_core::controller::{Action, Context, Now, Requeue};
 use jiff::Timestamp;
 
-use super::decide::{LeftBecause, Verdict, applying, judge};
+use super::decide::{LeftBecause, ServerDate, Verdict, applying, judge};
 use super::view::Candidate;
 use crate::TtlAfterFinishedController;
 use crate::decide::{By, Deletion};
 use crate::events::Remark;
-use crate::reconcile::{ServerTime, ahead, delete, done, look_again, server_time};
+use crate::reconcile::{ServerTime, ahead, delete, done, look_again, server_date, server_time};
 use crate::requests::Query;
 use crate::state::{Key, namespace_of};
 
@@ -27,7 +27,7 @@ impl TtlAfterFinishedController {
         key: &Key,
         object: &Candidate,
     ) -> Action<Self> {
-        match self.verdict(cx, key, object, cx.now) {
+        match self.verdict(cx, key, object, cx.now, None) {
             Ok(Verdict::Due { .. } | Verdict::Left(LeftBecause::Finalizers(_))) => {}
             Ok(Verdict::Undated(_)) => {
                 let undated = Remark::Undated(key.clone(), object.object.uid.clone());
@@ -57,7 +57,8 @@ impl TtlAfterFinishedController {
         let ServerTime::Known(wall) = time else {
             return done(cx, key, None, Requeue::Cancel);
         };
-        match self.verdict(cx, key, object, Now { wall, ..cx.now }) {
+        let servers = server_date(cx);
+        match self.verdict(cx, key, object, Now { wall, ..cx.now }, servers) {
             Ok(Verdict::Due { policy, finish, due }) => self.reconcile_due(cx, object, policy, finish, due),
             Ok(Verdict::Waits { due, .. }) => {
                 let after = Duration::try_from(due.duration_since(wall)).unwrap_or_default();
@@ -78,11 +79,12 @@ impl TtlAfterFinishedController {
         key: &Key,
         object: &Candidate,
         now: Now,
+        servers: Option<ServerDate>,
     ) -> Result<Verdict, LeftBecause> {
         let all = cx.state.policies.current(&self.policies);
         let namespace = namespace_of(cx.stores, &object.object.key);
         let index = applying(all, object, namespace.as_deref())?;
-        let memory = cx.state.policies.memory(all, index, key);
+        let memory = cx.state.policies.memory(all, index, key, servers);
         Ok(judge(all, index, object, memory, now))
     }
 
@@ -120,7 +122,7 @@ impl TtlAfterFinishedController {
             by: By::Policy {
                 name: policy.name.clone(),
                 failed: object.failed,
-                allowed: state.memory(all, index, &key).allowed(all.grace),
+                allowed: state.memory(all, index, &key, server_date(cx)).allowed(all.grace),
             },
         };
         if let Some(max_per_hour) = policy.max_per_hour

@@ -14,7 +14,7 @@ use controller_core::controller::Now;
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::Timestamp;
 
-use super::decide::{Memory, applying, is_new, is_new_namespace};
+use super::decide::{Beginning, Memory, ServerDate, applying, is_new, is_new_namespace};
 use super::view::{Candidate, NamespaceView};
 use super::{FinishedKind, Policies};
 use crate::state::Key;
@@ -33,7 +33,7 @@ pub struct PolicyState {
     /// When they began to apply: the caches were full, or the file changed.
     since: Duration,
     /// Objects to which their policy began to apply later.
-    began: BTreeMap<Key, Duration>,
+    began: BTreeMap<Key, Beginning>,
     /// Before this nobody knows what the last leader deleted within the hour.
     counts_from: Duration,
     failed: LastFailed,
@@ -78,16 +78,25 @@ impl PolicyState {
         }
     }
 
-    /// When the policy of this object began to apply to it.
-    pub fn since(&self, key: &Key) -> Duration {
-        self.began.get(key).copied().unwrap_or(self.since)
+    /// When the policy of this object began to apply to it, as far as the API server has told its time.
+    pub fn since(&self, key: &Key, servers: Option<ServerDate>) -> Duration {
+        let began = self.began.get(key);
+        began
+            .filter(|began| !began.is_of_new_object(servers))
+            .map_or(self.since, |began| began.at)
     }
 
     /// What is remembered about an object to which the policy with this index applies.
-    pub fn memory(&self, policies: &Policies, index: usize, key: &Key) -> Memory {
+    pub fn memory(
+        &self,
+        policies: &Policies,
+        index: usize,
+        key: &Key,
+        servers: Option<ServerDate>,
+    ) -> Memory {
         let policy = policies.list.get(index);
         Memory {
-            since: self.since(key),
+            since: self.since(key, servers),
             counts_from: policy
                 .and_then(|policy| policy.max_per_hour)
                 .map_or(Duration::ZERO, |_| self.counts_from),
@@ -122,7 +131,10 @@ impl PolicyState {
         let began = match (was, applied) {
             (_, Err(_)) => Began::Not,
             (Some(was), now) if was == now => Began::Before,
-            (None, Ok(_)) if is_new(new, now.wall) => Began::Not,
+            (None, Ok(_)) if is_new(new, now.wall) => match new.object.finish {
+                Some(Finish::At(finish)) => Began::New(finish),
+                _ => Began::Not,
+            },
             _ => Began::Now,
         };
         self.began(Key::of(new), began, now.uptime);
@@ -137,7 +149,8 @@ impl PolicyState {
         objects: &[Arc<Candidate>],
         now: Now,
     ) -> Vec<Key> {
-        let is_new = old.is_none() && new.is_some_and(|new| is_new_namespace(new, now.wall));
+        let is_new = |new: &&NamespaceView| old.is_none() && is_new_namespace(new, now.wall);
+        let created = new.filter(is_new).and_then(|new| new.created);
         let mut changed = Vec::new();
         for object in objects {
             let (was, is) = (applying(policies, object, old), applying(policies, object, new));
@@ -145,10 +158,9 @@ impl PolicyState {
                 continue;
             }
             let key = Key::of(object);
-            let began = if is.is_ok() && !is_new {
-                Began::Now
-            } else {
-                Began::Not
+            let began = match is {
+                Ok(_) => created.map_or(Began::Now, Began::New),
+                Err(_) => Began::Not,
             };
             self.began(key.clone(), began, now.uptime);
             changed.extend(self.failed.place(policies, object, is.ok()));
@@ -158,16 +170,17 @@ impl PolicyState {
     }
 
     fn began(&mut self, key: Key, began: Began, now: Duration) {
-        match began {
-            // Before the caches are full, `since` is yet to come.
-            Began::Now if self.current.is_some() => {
-                self.began.insert(key, now);
-            }
-            Began::Not | Began::Now => {
-                self.began.remove(&key);
-            }
-            Began::Before => {}
-        }
+        let just_past = match began {
+            Began::Before => return,
+            Began::Not => None,
+            Began::Now => Some(None),
+            Began::New(time) => Some(Some(time)),
+        };
+        // Before the caches are full, `since` is yet to come.
+        match just_past.filter(|_| self.current.is_some()) {
+            Some(just_past) => self.began.insert(key, Beginning { at: now, just_past }),
+            None => self.began.remove(&key),
+        };
     }
 
     pub fn is_braked(&self, policy: &Arc<str>) -> bool {
@@ -220,6 +233,8 @@ impl PolicyState {
 #[derive(Clone, Copy)]
 enum Began {
     Now,
+    /// Now, unless the object is new by the API server's clock, too: this time is just past.
+    New(Timestamp),
     Before,
     /// It does not apply, or did from the object's begin.
     Not,

@@ -46,7 +46,7 @@ proptest! {
         let now = Now { wall: at("12:00:00"), uptime: Duration::from_secs(1) };
         let mut objects: BTreeMap<Key, Candidate> = BTreeMap::new();
         let kept = |state: &PolicyState, objects: &BTreeMap<Key, Candidate>| -> Vec<Key> {
-            let kept = objects.keys().filter(|key| state.memory(&all, 0, key).is_last_failed);
+            let kept = objects.keys().filter(|key| state.memory(&all, 0, key, None).is_last_failed);
             kept.cloned().collect()
         };
         for (number, change) in changes {

@@ -162,7 +162,7 @@ proptest! {
             if applies != applied.0 {
                 applied = (applies, time);
             }
-            prop_assert!(applies.is_err() || state.since(&key) == Duration::from_secs(applied.1));
+            prop_assert!(applies.is_err() || state.since(&key, None) == Duration::from_secs(applied.1));
         }
         let mut team = team;
         for next in &teams[1..] {
@@ -173,10 +173,10 @@ proptest! {
             if applies != applied.0 {
                 applied = (applies, time);
             }
-            prop_assert!(applies.is_err() || state.since(&key) == Duration::from_secs(applied.1));
+            prop_assert!(applies.is_err() || state.since(&key, None) == Duration::from_secs(applied.1));
         }
         time += 600;
         state.begin(&Arc::new(second), now(time), [(&object, Some(team))]);
-        prop_assert_eq!(state.since(&key), Duration::from_secs(time));
+        prop_assert_eq!(state.since(&key, None), Duration::from_secs(time));
     }
 }

@@ -266,7 +266,7 @@ impl Model for Cluster {
             let Ok(index) = applying(&self.policies, job, team.as_deref()) else {
                 continue;
             };
-            let memory = state.memory(&self.policies, index, &Key::of(job));
+            let memory = state.memory(&self.policies, index, &Key::of(job), None);
             let late = Now {
                 uptime: Duration::MAX,
                 ..now

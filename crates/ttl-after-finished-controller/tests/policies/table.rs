@@ -1,12 +1,17 @@
 //! The rules, case by case.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::controller::Now;
 use rstest::rstest;
 use serde_json::{Value, json};
-use ttl_after_finished_controller::policy::decide::{LeftBecause, Memory, Verdict, applying, is_new, judge};
+use ttl_after_finished_controller::policy::decide::{
+    Beginning, LeftBecause, Memory, ServerDate, Verdict, applying, is_new, judge,
+};
+use ttl_after_finished_controller::policy::state::PolicyState;
 use ttl_after_finished_controller::policy::view::{Candidate, NamespaceView};
+use ttl_after_finished_controller::state::Key;
 use ttl_after_finished_controller::view::{Finish, JobView};
 
 use super::support::{HOUR, at, failed, job, labelled, namespace, owned, pod, policies};
@@ -225,4 +230,61 @@ fn what_a_policy_gives_no_time_stays(#[case] ttl: Value) {
 #[case::nobody_knows(Some(Finish::Undated), false)]
 fn an_object_is_new_if_it_is_seen_to_finish(#[case] finish: Option<Finish>, #[case] expected: bool) {
     assert_eq!(is_new(&finished(job(), finish), at("12:00:00")), expected);
+}
+
+/// It ended at 12:00:00, and we saw it an hour after our start. An answer came two hours after our start.
+#[rstest]
+#[case::seen_at_its_end("13:00:00", 0, true)]
+#[case::seen_within_a_minute_of_it("13:00:59", 0, true)]
+#[case::maybe_seen_later_in_that_second("13:01:00", 0, false)]
+#[case::seen_before_it("12:59:00", 0, true)]
+#[case::seen_long_before_it("12:58:59", 0, false)]
+#[case::seen_long_after_it_by_a_slow_clock("15:00:00", 0, false)]
+#[case::an_answer_that_may_be_from_before("13:00:30", 30, false)]
+#[case::an_answer_that_took_a_while("13:00:30", 29, true)]
+fn an_object_is_new_by_the_servers_clock_as_well(
+    #[case] date: &str,
+    #[case] took: u64,
+    #[case] expected: bool,
+) {
+    let began = Beginning {
+        at: HOUR,
+        just_past: Some(at("12:00:00")),
+    };
+    let servers = ServerDate {
+        date: at(date),
+        asked: HOUR + Duration::from_secs(3_600 - took),
+        answered: HOUR * 2,
+    };
+    assert_eq!(began.is_of_new_object(Some(servers)), expected);
+    assert!(began.is_of_new_object(None), "no proxy hides it");
+    let changed = Beginning {
+        just_past: None,
+        ..began
+    };
+    assert!(!changed.is_of_new_object(Some(servers)), "a policy applies anew");
+}
+
+/// It was created at noon, and by our clock it is noon an hour after our start.
+#[rstest]
+#[case::by_the_servers_clock_as_well("12:00:00", Duration::ZERO)]
+#[case::by_our_slow_clock_alone("12:10:00", HOUR)]
+fn a_namespace_is_new_by_the_servers_clock_as_well(#[case] date: &str, #[case] since: Duration) {
+    let now = |uptime| Now {
+        wall: at("12:00:00"),
+        uptime,
+    };
+    let (policies, mut state) = (Arc::new(policies(one())), PolicyState::default());
+    state.begin(&policies, now(Duration::ZERO), []);
+    let made = NamespaceView {
+        created: Some(at("12:00:00")),
+        ..team_a()
+    };
+    state.namespace_changed(&policies, (None, Some(&made)), &[Arc::new(job())], now(HOUR));
+    let servers = ServerDate {
+        date: at(date),
+        asked: HOUR,
+        answered: HOUR,
+    };
+    assert_eq!(state.since(&Key::of(&job()), Some(servers)), since);
 }

@@ -112,6 +112,25 @@ async fn a_clock_of_ours_that_is_an_hour_fast_deletes_nothing_early() {
     assert!(!world.lives_after(4, "job").await);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_slow_clock_takes_no_grace_from_what_ended_long_before_it_was_seen() {
+    let world = World::new();
+    let ours = controller_runtime::clock::Clock::starting_at(
+        world.clock.now() - jiff::SignedDuration::from_secs(3_600),
+    );
+    let process = with(
+        &json!([{ "name": "p", "kinds": ["Pod"], "ttlAfterSucceeded": "1m" }]),
+        HOUR,
+    );
+    let _controller = process.start(world.client(), &ours);
+    world.pass(4_000).await;
+    world.pod("old", "Succeeded", -3_600);
+    world.pass(3_598).await;
+    assert!(world.pod_lives("old"));
+    world.pass(4).await;
+    assert!(!world.pod_lives("old"));
+}
+
 /// The watch of namespaces shows the annotation half an hour late.
 #[tokio::test(start_paused = true)]
 async fn a_namespace_is_read_before_an_object_in_it_goes() {

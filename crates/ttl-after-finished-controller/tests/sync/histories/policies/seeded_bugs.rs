@@ -8,7 +8,9 @@ use controller_runtime::args::Layers;
 use controller_runtime::driver;
 use controller_testing::fault_history::FaultKind;
 use controller_testing::history::Histories;
-use controller_testing::seeded_bugs::{Surroundings, between, edited, found, found_by, send};
+use controller_testing::seeded_bugs::{
+    Surroundings, between, edited, found, found_by, ignores_the_servers_clock, send,
+};
 use futures::FutureExt;
 use http::Response;
 use kube::client::Body;
@@ -38,6 +40,17 @@ fn a_namespace_that_is_read_but_once_is_found() {
         FaultKind::Watches,
         41,
         "annotated to be kept",
+    );
+}
+
+/// What ended minutes before the process saw it is new by its clock.
+#[test]
+fn a_slow_clock_that_counts_is_found() {
+    found_by(
+        &Histories::<Debris>::with(ignores_the_servers_clock),
+        FaultKind::SlowClock,
+        0,
+        "it is within the grace period",
     );
 }
 
