@@ -296,7 +296,6 @@ macro_rules! histories {
 pub fn assert_sound<S: Suite>(suite: &S) {
     let (seeds, began) = (seeds_to_run(SEEDS).unwrap(), Clock::system().instant());
     let number = seeds.end.saturating_sub(seeds.start);
-    let are_all = number >= SEEDS;
     for recorded in Recorded::of_this_test() {
         match replay(suite, &recorded) {
             Some(Some(failure)) => panic!("{failure}"),
@@ -310,10 +309,13 @@ pub fn assert_sound<S: Suite>(suite: &S) {
         let to_do = failure.recorded.note(false).unwrap_or_default();
         panic!("{failure}\n{to_do}");
     }
-    let missing = strikes.missing(FaultKind::all::<S>());
-    assert!(!are_all || missing.is_empty(), "never struck: {missing:?}");
-    let open = strikes.open_percent();
-    assert!(open <= S::MOST_OPEN, "{open} % of the ends are not judged");
+    // A few seeds say nothing of what is drawn.
+    if number >= SEEDS {
+        let missing = strikes.missing(FaultKind::all::<S>());
+        assert!(missing.is_empty(), "never struck: {missing:?}");
+        let open = strikes.open_percent();
+        assert!(open <= S::MOST_OPEN, "{open} % of the ends are not judged");
+    }
     tally("seeds", number.into());
     tally("seeds-ms", began.elapsed().as_millis());
 }
