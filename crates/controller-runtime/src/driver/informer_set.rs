@@ -120,7 +120,7 @@ impl<C: Controller, S> InformerSet<C, S> {
     }
 }
 
-/// Has the informers list everything again, for ever, when the Lease shows that the API server was set back.
+/// Has the informers list everything again, for ever, when the API server may have been set back.
 async fn pass_on(mut set_backs: watch::Receiver<u64>, list_again: Vec<Arc<Notify>>) {
     while set_backs.changed().await.is_ok() {
         for informer in &list_again {

@@ -136,7 +136,7 @@ impl<S: Source> Informer<S> {
                 () = self.list_again.notified() => {
                     tracing::warn!(
                         resource = self.metrics.resource,
-                        "the API server has been set back to an earlier state: listing again"
+                        "listing again: the API server may have been set back to an earlier state"
                     );
                     self.source.list_again();
                     continue;

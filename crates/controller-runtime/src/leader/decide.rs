@@ -123,31 +123,10 @@ pub(super) fn decide(
     }
 }
 
-/// What says that etcd may have been set back to an earlier state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Evidence {
-    /// The Lease is gone, or another one: somebody deleted it, or it had not been created then.
-    Another,
-    /// Its version is lower than before.
-    Older,
-    /// Its holder counts one transition more than there were: it has found the Lease older, or is back after a release.
-    Told,
-}
-
-/// What the Lease says about etcd when it was `before` and is `now`.
-pub(super) fn set_back(before: &Lease, now: Option<&Lease>) -> Option<Evidence> {
-    let Some(now) = now.filter(|now| now.uid() == before.uid()) else {
-        return Some(Evidence::Another);
-    };
-    let (was, is) = (&before.record, &now.record);
-    let changes = i32::from(was.holder() != is.holder());
-    if now.version() < before.version() {
-        Some(Evidence::Older)
-    } else if was.holder().is_some() && was.transitions().saturating_add(changes) < is.transitions() {
-        Some(Evidence::Told)
-    } else {
-        None
-    }
+/// Returns whether the Lease, which was `before` and is `now`, says that etcd may have been set back to an earlier
+/// state: it is older, gone, or another one, which somebody else may have made, or etcd may have held then.
+pub(super) fn set_back(before: &Lease, now: Option<&Lease>) -> bool {
+    now.is_none_or(|now| now.uid() != before.uid() || now.version() < before.version())
 }
 
 /// The Lease `held` with its holder removed.

@@ -68,7 +68,8 @@ impl Leadership {
         }
     }
 
-    /// How often the Lease has shown that the API server was set back to an earlier state; never without an election.
+    /// How often all caches had to be listed again: the Lease shows that etcd may have been set back, or a term begins and
+    /// the elector has looked away in between. Never without an election.
     pub fn set_backs(&self) -> watch::Receiver<u64> {
         self.set_backs.clone()
     }

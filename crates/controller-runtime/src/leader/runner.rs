@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::config::ElectionConfig;
-use super::decide::{Decision, Evidence, Observed, Role, decide, released, set_back};
+use super::decide::{Decision, Observed, Role, decide, released, set_back};
 use super::leadership::{AttemptFailed, Leadership, Status};
 use super::lease::Lease;
 use super::metrics::ElectionMetrics;
@@ -42,8 +42,8 @@ pub struct Elector {
     jitter: StdRng,
     observed: Option<Observed>,
     set_backs: watch::Sender<u64>,
-    /// True if our next write tells the others of a set-back.
-    tells_set_back: bool,
+    /// True if etcd may have been set back without a trace in the Lease: we were cut off, or did not renew it.
+    looked_away: bool,
     /// True if the Lease may name us as holder: a write without an answer counts.
     claimed: bool,
     request_complaints: Complaints,
@@ -86,7 +86,7 @@ pub fn elector(
         jitter: StdRng::seed_from_u64(seed),
         observed: None,
         set_backs,
-        tells_set_back: false,
+        looked_away: false,
         claimed: false,
         request_complaints: Complaints::default(),
         watch_complaints: Complaints::default(),
@@ -116,7 +116,11 @@ impl Elector {
     async fn elect(&mut self) {
         loop {
             let started = self.stand_by().await;
+            if self.looked_away {
+                self.list_again();
+            }
             self.lead(started).await;
+            self.looked_away = true;
         }
     }
 
@@ -163,6 +167,7 @@ impl Elector {
                 Ok(Event::Delete(_)) => return,
                 Ok(_) => {}
                 Err(error) => {
+                    self.looked_away = true;
                     let text = Chain(&error).to_string();
                     complain(&mut self.watch_complaints, &text, self.clock.instant());
                 }
@@ -256,14 +261,9 @@ impl Elector {
                 self.claimed = true;
                 self.requests.create(&lease).await?
             }
-            Decision::Take(mut lease) | Decision::Renew(mut lease) => {
+            Decision::Take(lease) | Decision::Renew(lease) => {
                 self.claimed = true;
-                if self.tells_set_back {
-                    lease.record.lease_transitions = Some(lease.record.transitions().saturating_add(1));
-                }
-                let written = self.requests.update(&lease).await?;
-                self.tells_set_back = false;
-                written
+                self.requests.update(&lease).await?
             }
         };
         self.see(Some(written));
@@ -295,13 +295,14 @@ impl Elector {
         let Some(before) = before.and_then(|observed| observed.lease.as_ref()) else {
             return;
         };
-        let evidence = set_back(before, lease);
-        // Who looks later may find the version higher than before again, or another Lease.
-        self.tells_set_back |= evidence == Some(Evidence::Older);
-        let is_ours = before.record.holder() == Some(&self.config.identity);
-        if evidence.is_some_and(|evidence| evidence != Evidence::Told || !is_ours) {
-            self.set_backs.send_modify(|count| *count += 1);
+        if set_back(before, lease) {
+            self.list_again();
         }
+    }
+
+    fn list_again(&mut self) {
+        self.looked_away = false;
+        self.set_backs.send_modify(|count| *count += 1);
     }
 
     /// Releases the Lease if it names us.
@@ -347,6 +348,7 @@ impl Elector {
             forbidden: error.is_forbidden(),
         });
         if let Some(failure) = &failure {
+            self.looked_away = true;
             let now = self.clock.instant();
             complain(&mut self.request_complaints, &failure.text, now);
         }

@@ -1,5 +1,7 @@
 //! How long a term lasts: renewals, lost answers, stolen, edited and deleted Leases.
 
+use rstest::rstest;
+
 use super::*;
 
 #[tokio::test(start_paused = true)]
@@ -252,50 +254,38 @@ async fn a_lease_that_went_back_tells_the_leader_that_etcd_was_set_back() {
     clock.sleep(secs(60)).await;
     assert_eq!(*replica.leadership.set_backs().borrow(), 1);
     assert!(term.is_valid());
-    // For others, who may look when the version is higher than before again.
-    assert_eq!(server.spec()["leaseTransitions"], 1);
 }
 
+/// What happens to a standby before it leads.
+#[rstest]
+#[case::it_saw_all(&[], 0)]
+#[case::its_watch_broke(&["watch"], 1)]
+#[case::a_read_failed(&["get"], 1)]
 #[tokio::test(start_paused = true)]
-async fn a_standby_learns_of_a_set_back_from_the_version_or_from_the_holder() {
-    let cases = [
-        (false, "them", 4, 1),
-        (true, "them", 4, 1),
-        (true, "others", 4, 0),
-        (true, "others", 5, 1),
-    ];
-    for (is_late, holder, transitions, told) in cases {
-        let (server, clock) = (Server::default(), clock());
-        server.edit(&held_by("them"));
-        for seconds in 0..5 {
-            server.label("beat", &seconds.to_string());
-        }
-        let replica = Replica::start(server.client("a"), &clock, "a");
-        clock.sleep(secs(5)).await;
-        if is_late {
-            server.edit(&spec(holder, 15, "11:00:00", "12:00:05", transitions));
-        } else {
-            server.set_back(3);
-        }
-        clock.sleep(secs(5)).await;
-        assert_eq!(
-            *replica.leadership.set_backs().borrow(),
-            told,
-            "{is_late} {holder} {transitions}"
-        );
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_lease_that_counts_no_further_changes_hands_like_any_other() {
+async fn who_leads_and_has_looked_away_lists_again(#[case] failing: &'static [&str], #[case] told: u64) {
     let (server, clock) = (Server::default(), clock());
-    server.edit(&spec("them", 15, "11:00:00", "12:00:00", i32::MAX));
-    let replica = Replica::start(server.client("a"), &clock, "a");
-    clock.sleep(secs(5)).await;
-    server.edit(&spec("others", 15, "11:00:00", "12:00:05", i32::MAX));
-    clock.sleep(secs(60)).await;
-    assert!(replica.leadership.current().is_some());
+    server.edit(&held_by("them"));
+    let failures = AtomicU32::new(0);
+    let once = move |call: &Call| Fate {
+        end: if failing.contains(&call.verb) && failures.fetch_add(1, Ordering::Relaxed) == 0 {
+            End::Refused(503)
+        } else {
+            End::Answered
+        },
+        ..Fate::default()
+    };
+    let replica = Replica::start(server.client_with("a", once), &clock, "a");
+    clock.sleep(secs(10)).await;
     assert_eq!(*replica.leadership.set_backs().borrow(), 0);
+    let term = replica.leadership.lead().await;
+    clock.sleep(secs(60)).await;
+    assert_eq!(*replica.leadership.set_backs().borrow(), told);
+    // Nor did it renew the Lease since its term was over.
+    server.edit(&spec("thief", 15, "11:00:00", "12:00:05", 5));
+    term.lost().await;
+    replica.leadership.lead().await;
+    clock.sleep(secs(60)).await;
+    assert_eq!(*replica.leadership.set_backs().borrow(), told + 1);
 }
 
 #[tokio::test(start_paused = true)]
