@@ -11,6 +11,7 @@ use tokio::sync::{Notify, oneshot, watch};
 
 use super::{Driver, Env};
 use crate::informer::{Handler, Informer, InformerMetrics, InformerState, ListWatch, Source, set_back};
+use crate::leader::SetBacks;
 use crate::tasks::TaskSet;
 
 /// The source of each kind of objects.
@@ -43,6 +44,8 @@ type Started = (oneshot::Receiver<()>, Arc<Notify>);
 
 /// Applies the events of one informer to its store in the loop.
 struct Filling<C: Controller, V: View> {
+    /// Its place among the informers.
+    place: usize,
     driver: Arc<Driver<C>>,
     of: StoreOf<C, V>,
 }
@@ -65,9 +68,10 @@ impl<C: Controller, S: Sources> Informers<C> for InformerSet<C, S> {
         let source = self.sources.source(watched);
         let resource = K::plural(&());
         let metrics = self.metrics.for_resource(&resource);
-        let env = self.env.clone();
+        let (env, place) = (self.env.clone(), self.start.len());
         self.start.push(Box::new(move |driver, tasks| {
             let filling = Filling {
+                place,
                 driver: Arc::clone(driver),
                 of,
             };
@@ -108,7 +112,10 @@ impl<C: Controller, S> InformerSet<C, S> {
     ) -> impl Future<Output = ()> + use<C, S> {
         let started = self.start.into_iter().map(|start| start(driver, tasks));
         let (synced, list_again): (Vec<_>, Vec<_>) = started.unzip();
-        tasks.spawn("set-backs", pass_on(self.env.leadership.set_backs(), list_again));
+        let driver = Arc::clone(driver);
+        tasks.spawn("set-backs", async move {
+            pass_on(&driver, self.env.leadership.set_backs(), list_again).await;
+        });
         async move {
             for synced in synced {
                 if synced.await.is_err() {
@@ -121,8 +128,17 @@ impl<C: Controller, S> InformerSet<C, S> {
 }
 
 /// Has the informers list everything again, for ever, when the API server may have been set back.
-async fn pass_on(mut set_backs: watch::Receiver<u64>, list_again: Vec<Arc<Notify>>) {
+async fn pass_on<C: Controller>(
+    driver: &Driver<C>,
+    mut set_backs: watch::Receiver<SetBacks>,
+    list_again: Vec<Arc<Notify>>,
+) {
+    let mut noticed = 0;
     while set_backs.changed().await.is_ok() {
+        let times = set_backs.borrow_and_update().noticed;
+        if std::mem::replace(&mut noticed, times) != times {
+            driver.distrust(0..list_again.len());
+        }
         for informer in &list_again {
             informer.notify_one();
         }
@@ -161,9 +177,12 @@ async fn tell_health<C: Controller>(
 
 impl<C: Watches<V>, V: View> Handler<V> for Filling<C, V> {
     fn handle(&self, event: SourceEvent<V>) -> Taken {
-        let mut taken = Taken::default();
+        let (mut taken, is_listed) = (Taken::default(), matches!(event, SourceEvent::InitDone { .. }));
         self.driver
             .act(|event_loop, now| taken = event_loop.apply(self.of, event, now));
+        if is_listed {
+            self.driver.trust(self.place);
+        }
         taken
     }
 

@@ -5,6 +5,7 @@ mod first_queries;
 mod informer_set;
 mod reload;
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::future::pending;
 use std::pin::pin;
@@ -46,6 +47,8 @@ pub struct Driver<C: Controller> {
     controller: Arc<C>,
     event_loop: Arc<Mutex<Loop<C>>>,
     wake: Notify,
+    /// Places of the informers whose caches may hold what no longer exists. Nobody leads by such a cache.
+    distrusted: Mutex<BTreeSet<usize>>,
     clock: Clock,
     origin: Instant,
     recorder: EventRecorder,
@@ -121,6 +124,7 @@ impl<C: Controller> Driver<C> {
             event_loop: Arc::new(Mutex::new(event_loop.retrying_within(env.permits.retry_share()))),
             controller,
             wake: Notify::new(),
+            distrusted: Mutex::default(),
             origin,
             clock: env.clock.clone(),
             recorder: env.events.clone(),
@@ -162,6 +166,19 @@ impl<C: Controller> Driver<C> {
         is_enqueued
     }
 
+    /// Ends the work of the term until these informers have listed again.
+    fn distrust(&self, informers: impl IntoIterator<Item = usize>) {
+        self.distrusted.lock().extend(informers);
+        self.wake.notify_one();
+    }
+
+    /// This informer has listed everything.
+    fn trust(&self, informer: usize) {
+        if self.distrusted.lock().remove(&informer) {
+            self.wake.notify_one();
+        }
+    }
+
     fn now(&self) -> Now {
         now(&self.clock, self.origin)
     }
@@ -183,7 +200,8 @@ impl<C: Controller> Driver<C> {
         let mut term_over = pin!(over(None));
         let mut timer = pin!(self.clock.timer());
         loop {
-            if term.as_ref().is_some_and(|term| !term.is_valid()) {
+            let trusts = self.distrusted.lock().is_empty();
+            if term.as_ref().is_some_and(|term| !trusts || !term.is_valid()) {
                 term = None;
                 term_over.set(over(None));
                 self.hear(|event_loop, now| event_loop.on_event(LoopEvent::Leading(false), now));
@@ -220,7 +238,7 @@ impl<C: Controller> Driver<C> {
                     self.event_loop.lock().drain();
                 }
                 () = &mut term_over => term_over.set(over(term.clone())),
-                next = leadership.lead(), if term.is_none() && !draining => {
+                next = leadership.lead(), if term.is_none() && trusts && !draining => {
                     tracing::info!(controller = C::NAME, "working");
                     term_over.set(over(Some(next.clone())));
                     term = Some(next);

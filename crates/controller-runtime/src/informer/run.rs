@@ -134,11 +134,7 @@ impl<S: Source> Informer<S> {
             let event = tokio::select! {
                 biased;
                 () = self.list_again.notified() => {
-                    tracing::warn!(
-                        resource = self.metrics.resource,
-                        "listing again: the API server may have been set back to an earlier state"
-                    );
-                    self.source.list_again();
+                    self.begin_again();
                     continue;
                 }
                 event = self.source.next() => event,
@@ -152,6 +148,14 @@ impl<S: Source> Informer<S> {
                 }
             }
         }
+    }
+
+    fn begin_again(&mut self) {
+        tracing::warn!(
+            resource = self.metrics.resource,
+            "listing again: the API server may have been set back to an earlier state"
+        );
+        self.source.list_again();
     }
 
     /// Applies the event to the store.
@@ -270,6 +274,11 @@ impl<S: Source> Informer<S> {
             });
             self.count_watching();
         }
-        self.clock.sleep(wait).await;
+        tokio::select! {
+            biased;
+            // The leader election has just reached the API server.
+            () = self.list_again.notified() => self.begin_again(),
+            () = self.clock.sleep(wait) => {}
+        }
     }
 }

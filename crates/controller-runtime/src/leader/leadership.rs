@@ -10,7 +10,16 @@ pub struct Leadership {
     /// `None` without an election.
     fence: Option<Fence>,
     status: watch::Receiver<Status>,
-    set_backs: watch::Receiver<u64>,
+    set_backs: watch::Receiver<SetBacks>,
+}
+
+/// How often etcd may have been set back to an earlier state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SetBacks {
+    /// The Lease has shown it: what the caches hold may no longer exist.
+    pub noticed: u64,
+    /// A term has begun, and the elector had looked away before.
+    pub possible: u64,
 }
 
 /// The elector's report.
@@ -34,7 +43,7 @@ impl Leadership {
     pub(super) const fn new(
         fence: Fence,
         status: watch::Receiver<Status>,
-        set_backs: watch::Receiver<u64>,
+        set_backs: watch::Receiver<SetBacks>,
     ) -> Self {
         Self {
             fence: Some(fence),
@@ -48,7 +57,7 @@ impl Leadership {
         Self {
             fence: None,
             status: watch::channel(Status::default()).1,
-            set_backs: watch::channel(0).1,
+            set_backs: watch::channel(SetBacks::default()).1,
         }
     }
 
@@ -68,9 +77,8 @@ impl Leadership {
         }
     }
 
-    /// How often all caches had to be listed again: the Lease shows that etcd may have been set back, or a term begins and
-    /// the elector has looked away in between. Never without an election.
-    pub fn set_backs(&self) -> watch::Receiver<u64> {
+    /// How often etcd may have been set back, so that all caches must be listed again; never without an election.
+    pub fn set_backs(&self) -> watch::Receiver<SetBacks> {
         self.set_backs.clone()
     }
 

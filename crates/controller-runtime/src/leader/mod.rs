@@ -25,7 +25,7 @@ mod term;
 mod tests;
 
 pub use config::ElectionConfig;
-pub use leadership::Leadership;
+pub use leadership::{Leadership, SetBacks};
 pub use metrics::ElectionMetrics;
 pub use runner::{Elector, elector};
 pub use term::Term;

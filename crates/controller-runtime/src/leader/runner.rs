@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::config::ElectionConfig;
 use super::decide::{Decision, Observed, Role, decide, released, set_back};
-use super::leadership::{AttemptFailed, Leadership, Status};
+use super::leadership::{AttemptFailed, Leadership, SetBacks, Status};
 use super::lease::Lease;
 use super::metrics::ElectionMetrics;
 use super::requests::{Error, Events, Requests};
@@ -41,7 +41,7 @@ pub struct Elector {
     /// Seeded with the identity: replicas poll at different times, and a test is repeatable.
     jitter: StdRng,
     observed: Option<Observed>,
-    set_backs: watch::Sender<u64>,
+    set_backs: watch::Sender<SetBacks>,
     /// True if etcd may have been set back without a trace in the Lease: we were cut off, or did not renew it.
     looked_away: bool,
     /// True if the Lease may name us as holder: a write without an answer counts.
@@ -73,7 +73,7 @@ pub fn elector(
 ) -> (Elector, Leadership) {
     let terms = Terms::new(clock.clone(), metrics.leading);
     let status = watch::Sender::new(Status::default());
-    let set_backs = watch::Sender::new(0);
+    let set_backs = watch::Sender::new(SetBacks::default());
     let leadership = Leadership::new(terms.fence(), status.subscribe(), set_backs.subscribe());
     let seed = BuildHasherDefault::<DefaultHasher>::default().hash_one(&config.identity);
     let elector = Elector {
@@ -116,8 +116,8 @@ impl Elector {
     async fn elect(&mut self) {
         loop {
             let started = self.stand_by().await;
-            if self.looked_away {
-                self.list_again();
+            if std::mem::take(&mut self.looked_away) {
+                self.set_backs.send_modify(|set_backs| set_backs.possible += 1);
             }
             self.lead(started).await;
             self.looked_away = true;
@@ -296,13 +296,9 @@ impl Elector {
             return;
         };
         if set_back(before, lease) {
-            self.list_again();
+            self.looked_away = false;
+            self.set_backs.send_modify(|set_backs| set_backs.noticed += 1);
         }
-    }
-
-    fn list_again(&mut self) {
-        self.looked_away = false;
-        self.set_backs.send_modify(|count| *count += 1);
     }
 
     /// Releases the Lease if it names us.

@@ -1,5 +1,6 @@
 //! What the API server can do to us, and what must come of it.
 
+use embedded_apiserver::{Fault, RecordedRequest, RequestVerb};
 use rstest::rstest;
 
 use crate::world::{TTL, World, name, process};
@@ -36,6 +37,29 @@ async fn an_etcd_that_is_set_back_is_noticed_although_nothing_is_to_be_written()
     assert_eq!(world.carried_after(30).await, [("0".to_owned(), 3)].into());
     assert_eq!(world.accepted_writes(), 6);
     drop(controller);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_from_a_state_that_no_longer_exists() {
+    let world = World::with_nodes(3, Some("15"));
+    let refusal = Fault::status(500, "InternalError");
+    world.fail_next(usize::MAX, RequestVerb::Patch, "nodes", refusal);
+    let _controller = world.start_with(process().elected_as("leader"));
+    world.pass(10).await;
+    let backup = world.server.version();
+    world.pass(60).await;
+    world.server.clear_faults();
+    let unanswered = Fault::NoAnswer { takes_effect: false };
+    world.fail_those(usize::MAX, RecordedRequest::lists, unanswered);
+    assert!(world.server.set_back(backup));
+    world.server.up();
+    // Until then the leader has looked at the Lease.
+    world.pass(3).await;
+    let before = world.writes().len();
+    world.pass(600).await;
+    assert_eq!(world.writes().len(), before);
+    world.server.clear_faults();
+    assert_eq!(world.carried_after(120).await, [("0".to_owned(), 3)].into());
 }
 
 #[tokio::test(start_paused = true)]

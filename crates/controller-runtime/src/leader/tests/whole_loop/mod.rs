@@ -49,6 +49,12 @@ impl Replica {
         }
     }
 
+    /// How often a set-back was noticed, and how often it was possible.
+    fn set_backs(&self) -> [u64; 2] {
+        let set_backs = *self.leadership.set_backs().borrow();
+        [set_backs.noticed, set_backs.possible]
+    }
+
     /// Starts the shutdown and returns how long it took.
     pub(super) async fn stop(mut self) -> Duration {
         let start = self.clock.instant();
