@@ -16,7 +16,7 @@ pub(super) const BACKUP: Duration = Duration::from_secs(5);
 const THIEF: &str = "thief";
 /// Time after its last renewal for which a leader may write (client-go's renew deadline): until then it cannot know
 /// that its Lease was tampered with.
-const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+pub(super) const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 
 /// Who held the Lease when.
 #[derive(Debug)]

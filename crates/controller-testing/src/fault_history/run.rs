@@ -74,6 +74,8 @@ pub(super) struct Stage<'a, S: Suite> {
     deaths: (mpsc::UnboundedSender<Death>, mpsc::UnboundedReceiver<Death>),
     /// End of the time in which the server is unreachable.
     pub(super) out_until: Duration,
+    /// End of the time in which nobody can notice that etcd was set back: users wait.
+    pub(super) unnoticed_until: Duration,
     pub(super) noted: Arc<Mutex<Noted>>,
     /// The version after the last step of the world at which there was a Lease, or [`fence::BACKUP`] after the start.
     pub(super) backup: Option<u64>,
@@ -145,6 +147,7 @@ impl<'a, S: Suite> Stage<'a, S> {
             processes: JoinSet::new(),
             deaths: mpsc::unbounded_channel(),
             out_until: Duration::ZERO,
+            unnoticed_until: Duration::ZERO,
             noted: Arc::new(Mutex::new(Noted {
                 violation: None,
                 fence: Fence::new(S::NAME),
@@ -253,6 +256,9 @@ impl<'a, S: Suite> Stage<'a, S> {
 
     fn take(&mut self, step: Step) {
         match step {
+            Step::Act(_) if self.server.elapsed() < self.unnoticed_until => {
+                self.plan(self.unnoticed_until, step);
+            }
             Step::Act(number) => {
                 self.suite.act(&self.server, &self.history.actions[number].what);
                 self.back_up();

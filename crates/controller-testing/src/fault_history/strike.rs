@@ -102,6 +102,9 @@ impl<S: Suite> Stage<'_, S> {
                 if self.backup.is_some_and(set_back) {
                     self.struck(number);
                     self.up_in(lasts);
+                    // Versions that come again for the same objects would deceive a leader that has yet to look.
+                    let looked = self.server.elapsed() + fence::RENEW_DEADLINE;
+                    self.unnoticed_until = self.out_until.max(looked);
                 }
             }
             DrawnFault::WatchesEnd => {
