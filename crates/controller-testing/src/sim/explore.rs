@@ -234,7 +234,12 @@ where
 {
     let (mut steps, is_alone, term) = (Vec::new(), sim.others.is_empty(), sim.term);
     let is_over = is_over(sim, left);
-    let Sim { model, process, others, .. } = sim;
+    let Sim {
+        model,
+        process,
+        others,
+        ..
+    } = sim;
     let mut bounded = |op, bounds: &[fn(&mut Bounds) -> &mut u8]| {
         let mut left = left;
         let spent = bounds.iter().all(|of| {
