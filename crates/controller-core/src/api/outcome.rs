@@ -13,6 +13,9 @@ const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Longest wait that is honoured, whatever the server asks for: work that waits for hours is lost work.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_mins(5);
 
+/// The text of a 404 that is about the resource and not about the object: it says of no object that it is gone.
+const NOT_SERVED: &str = "the server could not find the requested resource";
+
 /// The kind of request, as RBAC names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Verb {
@@ -79,8 +82,11 @@ impl AnswerClass {
     /// What `status`, the refusal of a request with `verb`, means.
     pub fn of(verb: Verb, status: &Status) -> Self {
         match status.code {
-            404 if status.reason == "NotFound" && verb == Verb::Delete => Self::Done,
-            404 if status.reason == "NotFound" => Self::Gone,
+            404 if status.reason != "NotFound" || verb == Verb::List || status.message == NOT_SERVED => {
+                Self::retry(false)
+            }
+            404 if verb == Verb::Delete => Self::Done,
+            404 => Self::Gone,
             409 if status.reason == "AlreadyExists" => Self::AlreadyExists,
             409 if names_other_uid(status) => Self::Gone,
             409 => Self::Conflict,
@@ -185,12 +191,18 @@ mod tests {
 
     #[test]
     fn a_404_that_is_not_about_the_object_is_retried() {
-        let not_served = answer(
+        let of_a_proxy = answer(
             json!({"code": 404, "reason": "Failed to parse error data", "message": "404 page not found"}),
         );
-        for verb in [Verb::Patch, Verb::Delete] {
-            assert_eq!(AnswerClass::of(verb, &not_served), REFUSED, "{verb:?}");
+        let not_served = answer(json!({"code": 404, "reason": "NotFound",
+            "message": "the server could not find the requested resource"}));
+        for verb in [Verb::Get, Verb::Patch, Verb::Delete, Verb::List] {
+            for answer in [&of_a_proxy, &not_served] {
+                assert_eq!(AnswerClass::of(verb, answer), REFUSED, "{verb:?} {answer:?}");
+            }
         }
+        let of_a_gateway = answer(json!({"code": 404, "reason": "NotFound"}));
+        assert_eq!(AnswerClass::of(Verb::List, &of_a_gateway), REFUSED);
     }
 
     #[test]

@@ -49,6 +49,16 @@ async fn the_clock_is_asked_once_a_minute() {
     assert_eq!(clock_reads(&world), 3);
 }
 
+/// A list is never gone.
+#[tokio::test(start_paused = true)]
+async fn a_404_to_the_read_of_the_clock_is_tried_again() {
+    let world = World::with_finished_job("job", 10, 0);
+    let is_clock = |request: &RecordedRequest| request.query.contains("limit=1");
+    world.fail_those(1, is_clock, Fault::status(404, "NotFound"));
+    let _controller = world.start_and_pass(60).await;
+    assert!(!world.lives("job"));
+}
+
 /// Nobody knows what time it is for the API server: nothing is deleted.
 #[tokio::test(start_paused = true)]
 async fn no_job_is_deleted_while_the_clock_cannot_be_read() {
