@@ -17,6 +17,7 @@ use crate::api::classify::classify;
 use crate::clock::Clock;
 
 /// Reads and writes the Lease.
+#[derive(Clone)]
 pub(super) struct Requests {
     leases: Api<Lease>,
     clock: Clock,

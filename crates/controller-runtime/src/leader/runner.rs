@@ -129,7 +129,7 @@ impl Elector {
         let mut events = self.requests.watch();
         loop {
             let poll_at = self.clock.instant() + self.jittered_retry();
-            let look_at = match self.attempt(Role::Standby).await {
+            let look_at = match self.attempt(Role::Standby, Some(&mut events)).await {
                 Ok(Outcome::Ours(start)) if self.terms.begin(start + self.config.renew_deadline) => {
                     tracing::info!(
                         lease = self.requests.lease(),
@@ -178,11 +178,8 @@ impl Elector {
 
     /// Returns whether this is a later version of the Lease that was seen last.
     fn is_newer(&self, lease: &Lease) -> bool {
-        let seen = self
-            .observed
-            .as_ref()
-            .and_then(|observed| observed.lease.as_ref());
-        seen.is_some_and(|seen| seen.uid() == lease.uid() && seen.version() < lease.version())
+        self.seen()
+            .is_some_and(|seen| seen.uid() == lease.uid() && seen.version() < lease.version())
     }
 
     /// Renews until the term is over. `started`: start of the write that began it.
@@ -194,7 +191,7 @@ impl Elector {
             started = self.clock.instant();
             let time_left = valid_until.saturating_duration_since(started);
             let clock = self.clock.clone();
-            match clock.timeout(time_left, self.attempt(Role::Leader)).await {
+            match clock.timeout(time_left, self.attempt(Role::Leader, None)).await {
                 Ok(Ok(Outcome::Ours(start))) => {
                     valid_until = start + self.config.renew_deadline;
                     if !self.terms.extend(valid_until) {
@@ -217,16 +214,16 @@ impl Elector {
 
     /// Tries once to become or stay the holder. A write that turns out to rest on an outdated read is followed by one
     /// more read and one more write.
-    async fn attempt(&mut self, role: Role) -> Result<Outcome, Error> {
+    async fn attempt(&mut self, role: Role, mut events: Option<&mut Events>) -> Result<Outcome, Error> {
         let result = async {
             // A leader knows what it wrote and need not read.
             if role == Role::Standby {
-                self.look().await?;
+                self.look(events.as_deref_mut()).await?;
             }
             match self.act(role).await {
                 Err(error) if error.is_stale() => {
                     tracing::debug!(error = %Chain(&error), "looking at the lease again");
-                    self.look().await?;
+                    self.look(events).await?;
                     if role == Role::Leader {
                         self.slow_path.inc();
                     }
@@ -240,10 +237,40 @@ impl Elector {
         result
     }
 
-    async fn look(&mut self) -> Result<(), Error> {
-        let lease = self.requests.get().await?;
-        self.see(lease);
+    /// Reads the Lease. A standby follows it meanwhile: an answer that does not come must hide nothing that etcd may lose.
+    async fn look(&mut self, mut events: Option<&mut Events>) -> Result<(), Error> {
+        let before = self.seen().map(Lease::version);
+        let has_seen = self.observed.is_some();
+        let requests = self.requests.clone();
+        let lease = loop {
+            let events = events.as_deref_mut().filter(|_| has_seen);
+            tokio::select! {
+                biased;
+                lease = requests.get() => break lease?,
+                () = async {
+                    match events {
+                        Some(events) => self.follow(events).await,
+                        None => std::future::pending().await,
+                    }
+                } => {}
+            }
+        };
+        // The watch may have shown a later version than the one in the answer.
+        let seen = self.seen().filter(|seen| before != Some(seen.version()));
+        let is_late = |lease: &Lease| {
+            seen.is_some_and(|seen| seen.uid() == lease.uid() && lease.version() < seen.version())
+        };
+        if !lease.as_ref().is_some_and(is_late) {
+            self.see(lease);
+        }
         Ok(())
+    }
+
+    /// The Lease that was seen last.
+    fn seen(&self) -> Option<&Lease> {
+        self.observed
+            .as_ref()
+            .and_then(|observed| observed.lease.as_ref())
     }
 
     /// Does what the rule decides from the last read; at most one write.
@@ -291,8 +318,7 @@ impl Elector {
 
     /// Notices that etcd was set back to an earlier state.
     fn compare(&mut self, lease: Option<&Lease>) {
-        let before = self.observed.as_ref();
-        let Some(before) = before.and_then(|observed| observed.lease.as_ref()) else {
+        let Some(before) = self.seen() else {
             return;
         };
         if set_back(before, lease) {
@@ -325,7 +351,7 @@ impl Elector {
     }
 
     async fn try_release(&mut self) -> Result<(), Error> {
-        self.look().await?;
+        self.look(None).await?;
         let lease = self
             .observed
             .as_ref()

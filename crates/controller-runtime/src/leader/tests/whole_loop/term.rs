@@ -303,6 +303,41 @@ async fn a_standby_sees_the_renewals_between_its_looks_and_that_they_are_lost() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_standby_follows_the_lease_while_a_read_is_not_answered() {
+    let (server, clock) = (Server::default(), clock());
+    server.edit(&held_by("them"));
+    let reads = AtomicU32::new(0);
+    let client = server.client_with("a", move |call| Fate {
+        end: match call.verb {
+            "get" if reads.fetch_add(1, Ordering::Relaxed) > 0 => End::RequestLost,
+            _ => End::Answered,
+        },
+        ..Fate::default()
+    });
+    let replica = Replica::start(client, &clock, "a");
+    clock.sleep(secs(6)).await;
+    server.edit(&held_by("others"));
+    clock.sleep(Duration::from_millis(100)).await;
+    assert_eq!(replica.leadership.holder().as_deref(), Some("others"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_older_than_what_the_watch_has_shown_is_no_set_back() {
+    let (server, clock) = (Server::default(), clock());
+    server.edit(&held_by("them"));
+    let slow = |call: &Call| Fate {
+        after: secs(u64::from(call.verb == "get")),
+        ..Fate::default()
+    };
+    let replica = Replica::start(server.client_with("a", slow), &clock, "a");
+    for beat in 0..100 {
+        clock.sleep(Duration::from_millis(100)).await;
+        server.label("beat", &beat.to_string());
+    }
+    assert_eq!(replica.set_backs(), [0, 0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lease_that_is_gone_may_be_older_than_the_state_of_etcd() {
     let (server, clock, a, _) = leading().await;
     let b = Replica::start(server.client("b"), &clock, "b");
