@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use jiff::SignedDuration;
+
 use super::Suite;
 use super::draw::Draw;
 use super::drawn_fault::DrawnFault;
@@ -86,18 +88,23 @@ impl<A: Clone> History<A> {
                 At { time, what }
             })
             .collect();
-        // Nobody can tell the time by two clocks that are fast.
-        let is_fast = |fault: &At<DrawnFault>| match fault.what {
-            DrawnFault::OtherClock { ahead, .. } | DrawnFault::ClockJumps { ahead, .. } => {
-                ahead.is_positive()
-            }
-            _ => false,
+        // Nobody can tell the time by two clocks that are fast, or by two that are slow.
+        let ahead = |fault: &At<DrawnFault>| match fault.what {
+            DrawnFault::OtherClock { ahead, .. } | DrawnFault::ClockJumps { ahead, .. } => Some(ahead),
+            _ => None,
         };
-        if faults.iter().any(is_fast) {
-            for fault in &mut faults {
-                if let DrawnFault::WrongClock { seconds } = &mut fault.what {
-                    *seconds = -seconds.abs();
-                }
+        let ahead: Vec<_> = faults.iter().filter_map(ahead).collect();
+        let is_fast = ahead.iter().any(SignedDuration::is_positive);
+        let is_slow = ahead.iter().any(SignedDuration::is_negative);
+        for fault in &mut faults {
+            if let DrawnFault::WrongClock { seconds } = &mut fault.what {
+                *seconds = match (is_fast, is_slow) {
+                    (false, false) => *seconds,
+                    (true, false) => -seconds.abs(),
+                    (false, true) => seconds.abs(),
+                    // Within what counts as right.
+                    (true, true) => -1,
+                };
             }
         }
         faults.sort_by_key(|fault| fault.time);
