@@ -61,10 +61,11 @@ impl Stat {
     fn parse(text: &str) -> Option<Self> {
         let (_, rest) = text.rsplit_once(") ")?;
         let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
-        if matches!(fields.first(), Some(&("Z" | "X"))) {
+        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+        // Its sockets are open until the last thread has ended.
+        if matches!(fields.first(), Some(&("Z" | "X"))) && field(20)? <= 1 {
             return None;
         }
-        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
         Some(Self {
             cpu_ticks: field(14)?.saturating_add(field(15)?),
             started: field(22)?,
@@ -94,6 +95,20 @@ mod tests {
         .unwrap();
         assert_eq!(stat.cpu_ticks, 325);
         assert_eq!(stat.started, 987_654);
+    }
+
+    #[test]
+    fn a_process_has_ended_when_its_last_thread_has() {
+        let is_there = |state: &str, threads: u32| {
+            let stat = format!(
+                "42 (a) {state} 1 42 42 0 -1 4194304 9 0 0 0 250 75 0 0 20 0 {threads} 0 987654 1000"
+            );
+            Stat::parse(&stat).is_some()
+        };
+        assert!(is_there("S", 1));
+        assert!(is_there("Z", 2));
+        assert!(!is_there("Z", 1));
+        assert!(!is_there("X", 0));
     }
 
     #[test]
