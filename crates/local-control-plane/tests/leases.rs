@@ -8,7 +8,7 @@ use std::time::Duration;
 use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::discovery::{ApiCapabilities, Discovery, verbs};
-use local_control_plane::{AuditLevel, ControlPlane, Leased, Options, ProcessUsage, Stop, eventually};
+use local_control_plane::{AuditLevel, ControlPlane, Kept, Leased, Options, ProcessUsage, Stop, eventually};
 use serde_json::{Value, json};
 
 /// Variable with the directory of a pool.
@@ -198,7 +198,7 @@ async fn a_lease_after_a_lease_has_what_was_there_at_first_and_a_spoilt_one_ends
         return;
     }
     // Those that wait do so as long as somebody has one.
-    let mut beside = lease().await;
+    let beside = lease().await;
     let first = lease().await;
     let (etcd, before) = (first.etcd().pid(), all(&first).await);
     assert_ne!(etcd, beside.etcd().pid());
@@ -246,7 +246,15 @@ async fn a_lease_after_a_lease_has_what_was_there_at_first_and_a_spoilt_one_ends
     assert!(ProcessUsage::of(etcd).is_err());
 
     let etcd = beside.etcd().pid();
-    beside.stop_api_server(Stop::AtOnce).await.unwrap();
+    let kept = Kept::new().unwrap();
     drop(beside);
+    let mut again = lease().await;
+    drop(kept);
+    assert_eq!(again.etcd().pid(), etcd);
+    // It listens where the killed one did.
+    again.stop_api_server(Stop::AtOnce).await.unwrap();
+    again.start_api_server().await.unwrap();
+    assert_eq!(all(&again).await, before);
+    drop(again);
     assert!(ProcessUsage::of(etcd).is_err());
 }
