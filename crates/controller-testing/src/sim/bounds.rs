@@ -79,28 +79,27 @@ impl Bounds {
         processes: 1,
     };
 
-    /// These bounds; in long tests with each kind of fault, and then with a second process that may take the term.
+    /// These bounds; in long tests with each kind of fault, and then with one act next to a second process that may take
+    /// the term.
     pub(super) fn each(self) -> impl Iterator<Item = Self> {
         let more = std::env::var(MORE).ok();
         let more: u8 = more.and_then(|more| more.parse().ok()).unwrap_or(0);
         let each_kind = crate::long_or_short(1, more.min(1));
-        let few = Self {
+        let first = Self {
             acts: self.acts + more,
             faults: self.faults + more,
-            ..self
-        };
-        let first = Self {
             lost: self.lost.max(each_kind),
             refused: self.refused.max(each_kind),
             lists: self.lists.max(each_kind),
             crashes: self.crashes.max(each_kind),
             terms: self.terms.max(each_kind),
-            ..few
+            ..self
         };
         let second = Self {
+            acts: self.acts.min(1),
             terms: self.terms.max(1),
             processes: 2,
-            ..few
+            ..self
         };
         iter::once(first).chain(crate::long_or_short(Some(second), None))
     }
