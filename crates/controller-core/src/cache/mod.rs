@@ -14,6 +14,7 @@ mod listing;
 pub mod mutation;
 mod overlay;
 mod page;
+mod pending_write;
 pub mod protobuf;
 pub mod store;
 pub mod view;

@@ -37,8 +37,10 @@ use std::sync::Arc;
 
 use super::changes::Delta;
 use super::held::Held;
-pub use super::overlay::{Freshness, Patch};
-use super::overlay::{PendingEffect, PendingObject, PendingWrite};
+pub use super::overlay::Freshness;
+use super::overlay::PendingObject;
+pub use super::pending_write::Patch;
+use super::pending_write::{PendingEffect, PendingWrite};
 use super::store::Store;
 use super::view::View;
 use crate::meta::{ObjectKey, Uid};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use derive_where::derive_where;
 
 use super::held::{Held, Revision};
+use super::pending_write::{PendingEffect, PendingWrite};
 use super::view::View;
 use crate::meta::Uid;
 
@@ -20,9 +21,6 @@ pub enum Freshness {
     /// The answer to a write was lost, or the watch should have shown it by now. Read the object before the next write.
     Unknown,
 }
-
-/// Changes a view, but not its key. It must be quick: the loop waits for it.
-pub type Patch<V> = Arc<dyn Fn(&V) -> V + Send + Sync>;
 
 /// What is recorded under one name.
 #[derive(Debug)]
@@ -60,29 +58,6 @@ struct Overlay<V> {
     first: u64,
     /// True if the watch should have shown the last write by now.
     overdue: bool,
-}
-
-#[derive(Debug)]
-#[derive_where(Clone)]
-pub(super) struct PendingWrite<V> {
-    /// As answered; 0 if the answer had none.
-    version: u64,
-    /// The watch has shown the write once it reaches this version.
-    shown_at: u64,
-    done: PendingEffect<V>,
-    /// The step of the answer.
-    answered: u64,
-    /// The number of the request; for a read, that of the write before it; 0 if there was none.
-    id: u64,
-}
-
-/// What the write has done to the view.
-#[derive_where(Clone)]
-#[derive_where(Debug; V)]
-pub(super) enum PendingEffect<V> {
-    Object(Arc<V>),
-    Patch(#[derive_where(skip(Debug))] Patch<V>),
-    Deleted,
 }
 
 impl<V: View> PendingObject<V> {
@@ -372,37 +347,6 @@ impl<V: View> Overlay<V> {
     /// The version of the last write.
     fn last(&self) -> Option<u64> {
         self.writes.last().map(|write| write.version)
-    }
-}
-
-impl<V> PendingWrite<V> {
-    /// The write with number `id`. The answer had this version, and came at step `answered`.
-    pub(super) fn new(version: Option<u64>, done: PendingEffect<V>, answered: u64, id: u64) -> Self {
-        let shown_at = match (&done, version) {
-            (PendingEffect::Deleted, None) => u64::MAX,
-            (PendingEffect::Deleted, Some(version)) => version.saturating_add(1),
-            (PendingEffect::Object(_) | PendingEffect::Patch(_), version) => version.unwrap_or_default(),
-        };
-        Self {
-            version: version.unwrap_or_default(),
-            shown_at,
-            done,
-            answered,
-            id,
-        }
-    }
-
-    /// Returns whether it shows the whole object, or its end, and is as new as `other`.
-    fn includes(&self, other: &Self) -> bool {
-        match self.done {
-            PendingEffect::Object(_) => self.version >= other.shown_at,
-            PendingEffect::Deleted => self.shown_at > other.version,
-            PendingEffect::Patch(_) => false,
-        }
-    }
-
-    fn is_deleted(&self) -> bool {
-        matches!(self.done, PendingEffect::Deleted)
     }
 }
 
