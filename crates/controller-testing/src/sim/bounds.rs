@@ -95,12 +95,12 @@ impl Bounds {
             terms: self.terms.max(each_kind),
             ..self
         };
-        let second = Self {
+        let second = (self.processes == 1).then_some(Self {
             acts: self.acts.min(1),
             terms: self.terms.max(1),
             processes: 2,
             ..self
-        };
-        iter::once(first).chain(crate::long_or_short(Some(second), None))
+        });
+        iter::once(first).chain(crate::long_or_short(second, None))
     }
 }
