@@ -7,6 +7,7 @@ pub mod decide;
 mod entry;
 pub mod events;
 pub mod explain;
+mod judge;
 pub mod metrics;
 pub mod reconcile;
 pub mod reconcile_brake;

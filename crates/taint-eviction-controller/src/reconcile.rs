@@ -9,7 +9,6 @@
 //! | TE-12 | `queues` | `tests/judging.rs::nodes_are_judged_before_pods` |
 //! | TE-14 | `queues` | `tests/sync/order.rs::the_earliest_deadline_goes_first` |
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +24,7 @@ use jiff::{SignedDuration, Timestamp};
 use prometheus::Registry;
 
 use crate::brake::{self, Admission};
-use crate::decide::{self, Judgement, PendingEviction, TRIES_A_SECOND, TaintStay, Verdict, after_jump};
+use crate::decide::{self, Judgement, PendingEviction, TRIES_A_SECOND, Verdict};
 use crate::entry::Entry;
 use crate::events::Event;
 use crate::reconcile_brake::BrakeChange;
@@ -209,64 +208,6 @@ impl Controller for TaintEvictionController {
 }
 
 impl TaintEvictionController {
-    /// Judges pods; a pod whose judgement is unchanged is only scheduled.
-    fn reconcile_judging(&self, cx: &Context<'_, Self>, pods: Vec<Arc<PodView>>) -> Action<Self> {
-        let mut judged = Vec::new();
-        let mut requeues = Vec::new();
-        for pod in pods {
-            let judgement = self.judge(cx, &pod);
-            match (&judgement.verdict, cx.state.eviction_of(&pod)) {
-                _ if !cx.state.knows(&pod, &judgement) => judged.push((pod, judgement)),
-                (Verdict::Evict(pending), Some(entry)) => {
-                    requeues.push((cx.state.brake.first_key(&pod.key), entry.requeue(pending)));
-                }
-                _ => {}
-            }
-        }
-        if judged.is_empty() {
-            Action::Done(requeues)
-        } else {
-            Action::Remember(StateChange::Judged(judged))
-        }
-    }
-
-    /// Judges a pod by the cache.
-    fn judge(&self, cx: &Context<'_, Self>, pod: &PodView) -> Judgement {
-        let taints = cx.state.taints.of(&pod.node);
-        self.judge_on(cx, pod, &taints, SignedDuration::ZERO)
-    }
-
-    fn judge_on(
-        &self,
-        cx: &Context<'_, Self>,
-        pod: &PodView,
-        taints: &[TaintStay],
-        ahead: SignedDuration,
-    ) -> Judgement {
-        let Context { state, now, .. } = cx;
-        let jumped = state.clock.jumped(*now);
-        let first_sight = state.first_sight(pod, state.clock.without_jumps(*now));
-        let bound = decide::bound(pod, after_jump(first_sight, jumped));
-        let mut remembered = Cow::Borrowed(state.remembered(pod));
-        let mut taints = Cow::Borrowed(taints);
-        if !jumped.is_zero() {
-            let remembered = remembered.to_mut().iter_mut().map(|known| &mut known.since);
-            let moments = remembered.chain(taints.to_mut().iter_mut().map(|seen| &mut seen.since));
-            moments.for_each(|since| *since = since.after_jump(jumped));
-        }
-        let now = decide::JudgementTime {
-            ours: now.wall,
-            ahead,
-            behind: state.clock.behind(*now),
-            sight: state.sight.after_jump(jumped),
-        };
-        let mut judgement = decide::judge(pod, bound, &taints, &remembered, &now, &self.rules);
-        for known in &mut judgement.remembered {
-            known.since = known.since.after_jump(-jumped);
-        }
-        judgement
-    }
-
     /// The pod, its entry and its eviction by the cache, unless it stays or is done with.
     pub(crate) fn pending<'a>(
         &self,
@@ -299,12 +240,10 @@ impl TaintEvictionController {
         match entry.at(&pending) {
             Some(at) if at <= now.wall => {}
             later if !state.brake.is_on => return again(later),
-            // The brake's key of the pod comes first, and again with one that was let go and is tried again.
+            // The brake's key of the pod comes first.
             later => {
-                let later = later.filter(|_| admission == Admission::Admitted && entry.tries.is_some());
-                let requeue = later.map_or(Requeue::Cancel, Requeue::At);
-                let due = later.map(|_| (Key::Due(pod.key.clone()), requeue));
-                return Action::Done([(key.clone(), requeue)].into_iter().chain(due).collect());
+                let due = later.map(|at| (Key::Due(pod.key.clone()), Requeue::At(at)));
+                return Action::Done([(key.clone(), Requeue::Cancel)].into_iter().chain(due).collect());
             }
         }
         let until = decide::waits_until(&self.through_budgets, &pending.taint, pending.deadline);
@@ -343,7 +282,8 @@ impl TaintEvictionController {
         } else {
             known.unwrap_or_default()
         };
-        match self.judge_fresh(cx, &pod, cache, ahead) {
+        let (verdict, is_confirmed) = self.judge_fresh(cx, &pod, cache, ahead);
+        match verdict {
             Verdict::Evict(pending) if pending.is_due(now.wall) => {
                 // Our clock, set back to the API server's.
                 let servers_time = now.wall.checked_sub(ahead).unwrap_or(now.wall);
@@ -369,32 +309,10 @@ impl TaintEvictionController {
                 }])
             }
             Verdict::Evict(pending) => {
-                let at = pending.at.filter(|_| !is_unknown);
+                let at = pending.at.filter(|_| !is_unknown && is_confirmed);
                 Action::Remember(StateChange::PutOff(pod, at.unwrap_or(later)))
             }
             Verdict::Keep(_) => Action::Remember(StateChange::PutOff(pod, later)),
         }
-    }
-
-    /// Judges a pod by the taints on the API server, without remembering anything.
-    fn judge_fresh(
-        &self,
-        cx: &Context<'_, Self>,
-        pod: &PodView,
-        cache: &Reply<Answer>,
-        ahead: SignedDuration,
-    ) -> Verdict {
-        let known = cx.state.taints.of(&pod.node);
-        let judge = |taints: &[TaintStay]| self.judge_on(cx, pod, taints, ahead).verdict;
-        let Some(taints) = taints_of(cache) else {
-            return judge(&known);
-        };
-        // Taints that the cache has not shown yet get stays that nothing is remembered for.
-        let mut unknown = u64::MAX;
-        let now = cx.state.clock.without_jumps(cx.now);
-        judge(&decide::seen(&known, taints, now, || {
-            unknown -= 1;
-            unknown
-        }))
     }
 }

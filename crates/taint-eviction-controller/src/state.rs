@@ -156,7 +156,8 @@ impl State {
         } else {
             self.sight.lost(now, rules)
         };
-        if self.sight.sees() && !saw {
+        // Which taint evicts a pod first depends on it.
+        if self.sight.sees() != saw {
             self.enqueue_tainted(out);
         }
     }

@@ -88,9 +88,6 @@ impl Model for Cluster {
             }
             RequestOf::Write(write) => {
                 let accepted = self.write(write, now);
-                if let (Write::Delete(_), Some(_)) = (write, &accepted) {
-                    self.gone.push(now.wall);
-                }
                 Completed::Wrote(accepted.ok_or_else(sim::gone))
             }
         }

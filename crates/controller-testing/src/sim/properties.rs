@@ -57,12 +57,12 @@ impl<M: Model> Sim<M> {
         for (key, step) in self.steps() {
             assert!(
                 self.is_kept(&key, &step, self.process.now),
-                "nothing is on its way, and for {key} there is {step:?}"
+                "nothing is on its way, and for {key:?} there is {step:?}"
             );
             let later = self.process.event_loop.action_of(&key, meanwhile);
             assert!(
                 self.is_kept(&key, &later, meanwhile),
-                "nothing happens, and for {key} there is {later:?} after {step:?}"
+                "nothing happens, and for {key:?} there is {later:?} after {step:?}"
             );
         }
     }

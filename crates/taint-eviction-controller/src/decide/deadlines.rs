@@ -278,7 +278,7 @@ pub fn judge(
             (term.taint, term.deadline, at)
         });
         // `None` sorts last.
-        ends.min_by_key(|(.., at)| (at.is_none(), *at))
+        ends.min_by_key(|(_, deadline, at)| (at.is_none(), *at, *deadline))
     };
     let pending = at_once
         .or_else(first_to_end)

@@ -22,7 +22,7 @@ pub use self::deadlines::{
     clock_ahead, first_sight_counts, judge,
 };
 pub use self::moment::{Moment, after_jump, bound, since};
-pub use self::taints::{TAINTS_OF_A_FAILED_NODE, TaintMemory, TaintStay, seen};
+pub use self::taints::{TAINTS_OF_A_FAILED_NODE, TaintMemory, TaintStay, confirmed, seen};
 pub use self::through::{TRIES_A_SECOND, TRIES_AGAIN, ThroughBudgets, tries_again_after, waits_until};
 pub use self::tolerations::used_tolerations;
 

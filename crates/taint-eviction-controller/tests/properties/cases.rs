@@ -91,3 +91,43 @@ fn a_pod_whose_next_try_comes_while_no_node_is_seen_is_tried_again(
     .chain([Op::BeginList(1), seconds(6)]);
     sim::run(cluster.through_budgets(), &ops.collect::<Vec<_>>());
 }
+
+/// The brake must decide again by the time of the next try: the time ends by which its last delete must be sent.
+#[test]
+fn an_eviction_that_fails_as_the_brakes_time_ends_is_tried_again() {
+    let seconds = |seconds| Op::Pass(Duration::from_secs(seconds));
+    let ops = [
+        Op::Act(tainted(1, None)),
+        Op::Act(bound(0, 1, None)),
+        Op::Deliver(1),
+        Op::Deliver(0),
+        seconds(5),
+        Op::Answer(0),
+        Op::Answer(0),
+        Op::Answer(0),
+        seconds(61),
+        Op::Lose(0, sim::SimFailure::Broken),
+    ];
+    sim::run(Cluster::braked(Some(GoDuration::from_secs(60))), &ops);
+}
+
+/// Of two deadlines in the past, the one of the watch that broke meanwhile is no other than before.
+#[test]
+fn the_taint_that_evicts_stays_the_same_while_no_node_is_seen() {
+    let taint = |taint, ago| Op::Act(Act::Taint { node: 1, taint, ago });
+    let ops = [
+        Op::Act(bound(1, 1, Some(0))),
+        taint(3, None),
+        Op::Pass(Duration::from_millis(1)),
+        Op::Deliver(1),
+        Op::Deliver(0),
+        taint(0, Some(0)),
+        Op::Deliver(1),
+        Op::Act(bound(0, 1, Some(0))),
+        Op::Deliver(0),
+        Op::BeginList(1),
+        Op::Act(bound(0, 0, None)),
+        Op::Act(tainted(0, None)),
+    ];
+    sim::run(Cluster::new(), &ops);
+}

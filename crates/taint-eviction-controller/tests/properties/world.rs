@@ -242,12 +242,14 @@ impl Cluster {
             Write::Delete(_) if matches!(self.bug, Some(Bug::DeletesNothing)) => {
                 Some(sim::accepted(held.uid, held.version))
             }
-            Write::Delete(_) | Write::Evict(_) if held.view.deleting => self.pods.edit(&eviction.pod, |_| {}),
+            _ if held.view.deleting => self.pods.edit(&eviction.pod, |_| {}),
             // Some pods have a grace period, others are gone at once; their answer has the version before.
             Write::Delete(_) | Write::Evict(_) if eviction.pod.name.ends_with(['0', '2']) => {
+                self.gone.push(now.wall);
                 self.pods.edit(&eviction.pod, |pod| pod.deleting = true)
             }
             Write::Delete(_) | Write::Evict(_) => {
+                self.gone.push(now.wall);
                 self.pods.delete(&eviction.pod);
                 Some(Accepted {
                     uid: Some(held.uid),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use embedded_apiserver::{Fault, RequestVerb};
 use serde_json::json;
+use taint_eviction_controller::decide::TAINTS_OF_A_FAILED_NODE;
 
 use crate::world::{CANCELLED, For, PENDING, World, process};
 
@@ -33,6 +34,40 @@ async fn a_taint_that_is_gone_before_the_watch_tells_saves_the_pod() {
     world.server.close_watches();
     world.untaint("n");
     assert!(world.lives_after(600, "p").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_behind_a_watch_that_lags_is_told_from_a_swap() {
+    for (is_swap, lives) in [(true, false), (false, true)] {
+        let world = World::with_pod(For::No);
+        let tolerates = |key| json!({ "key": key, "operator": "Exists", "tolerationSeconds": 20 });
+        let both = TAINTS_OF_A_FAILED_NODE.map(tolerates);
+        world.edit("p", |pod| pod["spec"]["tolerations"] = json!(both));
+        let lag = Fault::WatchLags(Duration::from_secs(10));
+        world.fail_next(usize::MAX, RequestVerb::Watch, "nodes", lag);
+        let _controller = world.start_and_pass(1).await;
+        let taint = |key| json!({ "key": key, "effect": "NoExecute", "timeAdded": world.seconds(0) });
+        let [not_ready, unreachable] = TAINTS_OF_A_FAILED_NODE;
+        let first = taint(not_ready);
+        world.set_taints("n", json!([first]));
+        world.pass(18).await;
+        let second = taint(unreachable);
+        world.set_taints(
+            "n",
+            if is_swap {
+                json!([first, second])
+            } else {
+                json!([])
+            },
+        );
+        world.pass(1).await;
+        world.set_taints("n", json!([second]));
+        // The first toleration has ended, and the watch has shown the first taint alone.
+        assert!(world.lives_after(7, "p").await);
+        assert_eq!(world.lives_after(9, "p").await, lives);
+        // So has the second one.
+        assert!(!world.lives_after(5, "p").await);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -31,5 +31,5 @@ controller_testing::seeded_bugs! { Ledger;
 #[test]
 fn a_list_from_a_cache_that_lags_is_found_by_several_api_servers() {
     let lists_anywhere = Histories::<Ledger>::with(lists_from_any_cache);
-    found_by(&lists_anywhere, FaultKind::ApiServers, 64, "it is not due");
+    found_by(&lists_anywhere, FaultKind::ApiServers, 10_600, "is gone");
 }
