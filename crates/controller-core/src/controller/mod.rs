@@ -12,7 +12,7 @@
 //! | `retry` | when does a key come back whose pass failed? |
 //! | `event_loop`, `effect` | what has happened, what is in flight, what must be performed? |
 //! | `passes`, `answers` | what follows from an action, and from an answer? |
-//! | `permit_queue` | which passes wait for a permit? |
+//! | `permit_queue`, `held_write` | which passes wait for a permit, and for how long? |
 //! | `requests` | what is in flight, and which keys wait for it? |
 //! | `plans` | what would a dry run write? |
 //! | `cache` | what do an accepted write and a read do to the cache? |
@@ -31,6 +31,7 @@ mod cache;
 mod effect;
 mod event_loop;
 mod fair_queue;
+mod held_write;
 mod key_queue;
 mod levels;
 mod pass;

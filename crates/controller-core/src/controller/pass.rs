@@ -8,6 +8,7 @@ use std::time::Duration;
 use derive_where::derive_where;
 use jiff::{SignedDuration, Timestamp};
 
+use super::held_write::HeldWrite;
 use super::permit_queue::Spot;
 use super::requests::PassSlots;
 use super::{Accepted, AnswerOf, Controller, Write};
@@ -186,6 +187,7 @@ pub struct Pass<C: Controller> {
     pub(super) has_failure: bool,
     /// Since when it waits for nothing but a permit.
     pub(super) lacks_since: Option<Duration>,
+    pub(super) held_write: HeldWrite,
     /// Its place in the queue for permits.
     pub(super) spot: Option<Spot>,
     pub(super) slots: PassSlots,
@@ -264,7 +266,7 @@ impl<C: Controller> Pass<C> {
         }
     }
 
-    /// The last answer to `query` in this pass.
+    /// The last answer to `query` in this pass; none once a write has waited for too long to be based on it.
     pub fn answer(&self, query: &C::Query) -> Option<&Reply<AnswerOf<C>>> {
         self.answers.get(query).map(|answers| &answers.latest)
     }
@@ -346,6 +348,13 @@ impl<C: Controller> Pass<C> {
     /// How many writes have been sent in this pass.
     pub(super) fn writes(&self) -> usize {
         self.sending.len() + self.outcomes.len()
+    }
+
+    /// A write that has waited for too long needs newer answers.
+    pub(super) fn forget_old_answers(&mut self, now: Duration) {
+        if self.held_write.becomes_too_long(now) {
+            self.answers.clear();
+        }
     }
 
     pub(super) fn is_out(&self) -> bool {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::cache::{Phase, ReadPhase, SentAt};
+use super::held_write::HeldWrite;
 use super::pass::PassFailed;
 use super::permit_queue::{Limit, Rank, Turn};
 use super::requests::{InFlight, SlotOf};
@@ -68,10 +69,13 @@ impl<C: Controller> Loop<C> {
             return;
         };
         pass.is_runnable = false;
+        pass.forget_old_answers(now.uptime);
         self.requests.slots.leave(&mut pass.slots);
         loop {
             let step = self.reconcile(&key, &pass, now);
+            let is_write = matches!(step, Action::Write(_));
             let rank = match (pass.writes(), &step) {
+                (0, _) if pass.held_write == HeldWrite::TooLong => Rank::FollowUp,
                 (0, Action::Read(_)) => Rank::Reads,
                 (0, _) => Rank::Writes,
                 (1, _) => Rank::FollowUp,
@@ -92,6 +96,9 @@ impl<C: Controller> Loop<C> {
                 Action::Read(queries) => self.read(&key, &mut pass, queries, turn, now, limit),
                 Action::Write(writes) => self.write(&key, &mut pass, writes, turn, now, limit),
             };
+            let holds = is_write && matches!(progress, Progress::Lacks | Progress::Blocked);
+            let is_out = pass.is_out();
+            pass.held_write.observe(holds && !is_out, now.uptime);
             match progress {
                 Progress::Went => continue,
                 Progress::Nothing if !pass.is_out() => return self.stop(&key, pass, now),

@@ -75,6 +75,38 @@ fn queries_need_permits_too() {
 }
 
 #[test]
+fn a_write_that_waits_for_long_is_based_on_new_answers() {
+    let asks_then_writes = |seen: &Seen<'_>| match (seen.key, seen.answer("q")) {
+        ("b", None) => reads(["q"]),
+        ("b", Some(_)) if !seen.is_accepted("x=2") => writes(["x=2"]),
+        ("a", _) if !seen.is_accepted("x=1") => writes(["x=1"]),
+        _ => Action::Done(vec![]),
+    };
+    for (waits, then) in [(5 * SECOND, "b writes x=2"), (5 * SECOND + MS, "b asks q")] {
+        // For the object.
+        let mut rig = Setup::workers(9).rig(asks_then_writes);
+        assert_eq!(rig.enqueued("a"), ["a writes x=1"]);
+        rig.enqueued("b");
+        assert_eq!(rig.answered("q", "0"), NOTHING);
+        rig.after(waits);
+        assert_eq!(rig.accepted("x=1"), [then]);
+        // For a permit.
+        let seconds = 1.0 / waits.as_secs_f64();
+        let setup = Setup::workers(9).limit(Permits::new(seconds, 1));
+        let mut rig = setup.rig(asks_then_writes);
+        assert_eq!(rig.enqueued("b"), ["b asks q"]);
+        assert_eq!(rig.answered("q", "0"), NOTHING);
+        assert_eq!(rig.after(waits), [then]);
+        if then == "b asks q" {
+            // It goes before others, and asks only once.
+            assert_eq!(rig.enqueued("a"), NOTHING);
+            assert_eq!(rig.answered("q", "1"), NOTHING);
+            assert_eq!(rig.after(waits), ["b writes x=2"]);
+        }
+    }
+}
+
+#[test]
 fn passes_that_wait_go_in_the_order_in_which_they_came() {
     let (mut rig, _) = one_a_second(&[("c", &["c=1"]), ("a", &["a=1"]), ("b", &["b=1"])]);
     assert_eq!(rig.turn(), ["c writes c=1"]);
