@@ -68,7 +68,7 @@ pub struct Engaged {
 /// process can mistake.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Note {
-    /// Until when it may evict.
+    /// Until when it may evict; `None` before it lets anything go.
     pub evicting_until: Option<Timestamp>,
     /// Since when it holds pods back.
     pub engaged_since: Option<Timestamp>,

@@ -261,18 +261,16 @@ impl LeaseRead {
     }
 }
 
-/// The Lease with these annotations of the leader's.
+/// The Lease with these annotations of the leader's. While this one has let nothing go, the time of the one before it
+/// stays: what that one evicted still counts.
 fn with_note(lease: &Value, note: &Note) -> Value {
     let mut lease = lease.clone();
-    let both = [
-        (EVICTING_UNTIL, note.evicting_until),
-        (ENGAGED_SINCE, note.engaged_since),
-    ];
     if let Some(metadata) = lease["metadata"].as_object_mut() {
         let annotations = metadata.entry("annotations").or_insert_with(|| json!({}));
-        for (name, at) in both {
-            annotations[name] = json!(at.map(|at| at.to_string()));
+        if let Some(until) = note.evicting_until {
+            annotations[EVICTING_UNTIL] = json!(until.to_string());
         }
+        annotations[ENGAGED_SINCE] = json!(note.engaged_since.map(|since| since.to_string()));
         if let Some(annotations) = annotations.as_object_mut() {
             annotations.retain(|_, value| !value.is_null());
         }

@@ -131,3 +131,27 @@ fn the_taint_that_evicts_stays_the_same_while_no_node_is_seen() {
     ];
     sim::run(Cluster::new(), &ops);
 }
+
+/// A leader that holds back must not forget what the one before it has deleted, or will have.
+#[test]
+fn what_the_leader_before_deletes_late_counts_while_another_holds_back() {
+    let seconds = |seconds| Op::Pass(Duration::from_secs(seconds));
+    let ops = [
+        Op::Act(bound(0, 0, None)),
+        Op::Act(tainted(1, None)),
+        Op::Act(bound(1, 1, None)),
+        Op::Deliver(1),
+        Op::Deliver(0),
+        Op::Deliver(0),
+        seconds(1),
+        Op::Act(tainted(0, None)),
+        seconds(1),
+        Op::Answer(0),
+        Op::Answer(0),
+        Op::Answer(0),
+        Op::Answer(0),
+        Op::Crash,
+        seconds(5),
+    ];
+    sim::run(Cluster::braked(None), &ops);
+}

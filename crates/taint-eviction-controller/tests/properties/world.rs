@@ -227,7 +227,11 @@ impl Cluster {
         let eviction = match write {
             Write::Mark(eviction, _) | Write::Delete(eviction) | Write::Evict(eviction) => eviction,
             Write::Note(_, note, _) => {
-                self.notes = note.clone();
+                let evicting_until = note.evicting_until.or(self.notes.evicting_until);
+                self.notes = Note {
+                    evicting_until,
+                    ..note.clone()
+                };
                 return Some(sim::accepted(Uid::from("lease"), 0));
             }
         };

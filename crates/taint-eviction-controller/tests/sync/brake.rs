@@ -260,6 +260,30 @@ async fn a_new_leader_waits_until_nothing_that_another_evicted_counts() {
     assert_eq!(world.alive(), 0);
 }
 
+/// It holds back what is too much whoever evicted what, and waits as long for what is left.
+#[tokio::test(start_paused = true)]
+async fn a_new_leader_that_holds_back_forgets_no_eviction_of_another() {
+    let world = World::with_nodes(["n2"]);
+    let first = world.start_with(limited());
+    world.pass(20).await;
+    world.evict(3, "n1").await;
+    drop(first);
+    world.pods(6, "n2", For::No);
+    let second = process()
+        .elected_as("b")
+        .configured(|config| config.eviction_brake_pods = Some("5".to_owned()));
+    let _second = world.start_with(second);
+    world.pass(20).await;
+    world.taint("n2");
+    world.pass(20).await;
+    assert!(world.annotation("eviction-brake-engaged-since").is_some());
+    (0..3).for_each(|number| world.delete(&format!("n2-000{number}")));
+    world.pass(580).await;
+    assert_eq!(world.alive(), 3);
+    world.pass(95).await;
+    assert_eq!(world.alive(), 0);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_new_leader_after_a_quiet_one_need_not_wait() {
     let world = World::with_nodes([]);
