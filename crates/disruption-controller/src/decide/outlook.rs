@@ -1,7 +1,8 @@
 //! What a budget can come to: the best state of its pods, and what it allows then.
 //!
-//! In that state every pod is ready, each controller has as many as it wants, and what is being deleted is gone. More
-//! healthy pods never allow less, so no other state allows an eviction if this one does not.
+//! In that state every pod is ready, each controller has as many as it wants, and what is being deleted is gone, but for
+//! a last pod that counts itself. More healthy pods never allow less, so no other state allows an eviction if this one
+//! does not.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -147,7 +148,13 @@ fn outlook_of(
             };
         }
     };
-    let numbers = Numbers::of(demand, best.expected, best.healthy);
+    // Of the pods that count themselves, the last to go is expected until then.
+    let mut owned = counts.controllers.iter();
+    let is_expected = owned.any(|(controller, owned)| {
+        owned.existing() > 0 && scales.get(controller).is_some_and(Scale::counts_pods)
+    });
+    let least = i64::from(is_expected);
+    let numbers = Numbers::of(demand, best.expected.max(least), best.healthy);
     if numbers.allowed > 0 {
         return Outlook::Allows(numbers);
     }

@@ -55,6 +55,12 @@ fn found(lines: &[&str], flags: Flags) -> Finding {
     "now Evictable"
 )]
 // It waits.
+#[case::while_the_last_expected_pod_is_deleted(
+    &["counts Job.batch", "ReplicaSet web wants 0", "pod web-0 of ReplicaSet web",
+      "pod web-1 of ReplicaSet web, not ready", "Job a wants 0", "pod a-0 of Job a, deleted until 12:00:20",
+      "budget web maxUnavailable 0"],
+    "waits NotEnoughHealthy"
+)]
 #[case::another_is_not_ready(
     &["ReplicaSet web wants 2", "pod web-0 of ReplicaSet web", "pod web-1 of ReplicaSet web, not ready", "budget web minAvailable 1"],
     "waits NotEnoughHealthy"
