@@ -2,11 +2,12 @@
 
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use xtask::CONTROLLERS;
 use xtask::steps::Steps;
 
 use crate::command::{self, cargo, root, run as run_command};
+use crate::kubernetes::Release;
 use crate::{control_plane, kubernetes, rules, schema, test};
 
 #[derive(clap::Args)]
@@ -167,7 +168,7 @@ fn seeds_of_the_commit() -> Result<String> {
 fn older_releases(_: &Args) -> Result<()> {
     let supported = kubernetes::supported()?;
     let (_, older) = supported.split_last().context("no release is supported")?;
-    older.iter().try_for_each(|release| {
+    let run = |release: &Release| {
         test::run(&test::Args {
             property_cases: None,
             property_seed: Some(PROPERTY_SEED),
@@ -176,7 +177,14 @@ fn older_releases(_: &Args) -> Result<()> {
             again: true,
             kubernetes: Some(release.version.clone()),
         })
-    })
+    };
+    let failed = older.iter().filter_map(|release| {
+        let error = run(release).err()?;
+        Some(format!("{}: {error:#}", release.version))
+    });
+    let failed: Vec<_> = failed.collect();
+    ensure!(failed.is_empty(), "{}", failed.join("; "));
+    Ok(())
 }
 
 /// The image of each controller: written, read back, and run in an empty root.

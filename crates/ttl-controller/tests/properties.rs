@@ -274,7 +274,7 @@ fn a_refusal_that_hides_a_node_is_found() {
         names: 3,
         ..Cluster::of(3, &Annotation::Missing, false)
     };
-    sim::assert_drawn(&cluster, any_action(), "for node-");
+    sim::assert_drawn(&cluster, any_action(), "nothing is on its way, and for ");
 }
 
 fn with(bug: ProcessBug) -> Cluster {
