@@ -177,7 +177,8 @@ pub(super) async fn alternate(row: &impl Row, turns: &Turns) -> anyhow::Result<R
         for who in Who::all(turns) {
             row.reset().await?;
             let meter = Meter::start(&site.control_plane).await?;
-            let figures = row.measure(|| site.start(who)).await?;
+            let figures = row.measure(|| site.start(who)).await;
+            let figures = figures.with_context(|| format!("run {run} of {who:?}"))?;
             let server = meter.stop(&site.control_plane).await?;
             results.of(who).push(Figures { server, ..figures });
         }
