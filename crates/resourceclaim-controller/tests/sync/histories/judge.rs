@@ -168,7 +168,7 @@ fn permits_reservation(
     if !used.any(|entry| sight.holder(claimant, entry).is_none_or(is_its)) {
         return Err(format!("the group of {name} has the reservation"));
     }
-    let is_bound = claimant.bound || ledger.was_bound(&claimant.uid);
+    let is_bound = claimant.bound || ledger.was_bound(&claimant.name);
     if !is_bound || !claim.allocated || claim.deleting {
         return Err(format!("it is not for us to reserve this claim for {name}"));
     }

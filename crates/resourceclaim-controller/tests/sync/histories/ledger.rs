@@ -27,7 +27,7 @@ pub(super) struct Ledger {
     taken_off: BTreeSet<(String, String, String)>,
     /// By uid of a pod: the uids of its groups, one after the other.
     groups: BTreeMap<String, BTreeSet<String>>,
-    /// The uids of groups that have had a pod on a node.
+    /// The names of groups that have had a pod on a node.
     bound: BTreeSet<String>,
     /// The names of claims that were created again while a create that the controller had given up could still take
     /// effect.
@@ -43,13 +43,13 @@ impl Ledger {
         for claimant in sight.pods.iter().chain(&sight.groups) {
             let recorded = self.recorded.entry(claimant.uid.clone()).or_default();
             recorded.extend(claimant.recorded.values().cloned());
-            let Some(group) = claimant.group.as_ref().and_then(|group| sight.group(group)) else {
-                continue;
-            };
-            let groups = self.groups.entry(claimant.uid.clone()).or_default();
-            groups.insert(group.uid.clone());
+            let Some(named) = &claimant.group else { continue };
             if claimant.bound {
-                self.bound.insert(group.uid.clone());
+                self.bound.insert(named.clone());
+            }
+            if let Some(group) = sight.group(named) {
+                let groups = self.groups.entry(claimant.uid.clone()).or_default();
+                groups.insert(group.uid.clone());
             }
         }
         for template in server.list(&RESOURCE_CLAIM_TEMPLATES) {
@@ -102,7 +102,8 @@ impl Ledger {
             .any(|uid| group.is_none_or(|group| group.uid != *uid))
     }
 
-    /// Returns whether the group with this uid has had a pod on a node.
+    /// Returns whether a pod of a group of this name was on a node: a watch of pods that lags shows it next to a later
+    /// group.
     pub(super) fn was_bound(&self, group: &str) -> bool {
         self.bound.contains(group)
     }
