@@ -111,7 +111,7 @@ fn an_eviction_that_fails_as_the_brakes_time_ends_is_tried_again() {
     sim::run(Cluster::braked(Some(GoDuration::from_secs(60))), &ops);
 }
 
-/// Of two deadlines in the past, the one of the watch that broke meanwhile is no other than before.
+/// Two tolerations have ended, and the watch of the nodes breaks: the same taint evicts the pod as before.
 #[test]
 fn the_taint_that_evicts_stays_the_same_while_no_node_is_seen() {
     let taint = |taint, ago| Op::Act(Act::Taint { node: 1, taint, ago });
