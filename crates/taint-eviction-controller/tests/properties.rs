@@ -51,6 +51,9 @@ impl Model for Cluster {
     type Controller = TaintEvictionController;
     type Act = Act;
 
+    /// A brake that holds pods looks again every five seconds, for ever.
+    const SETTLES_WITHIN: Duration = Duration::from_mins(75);
+
     /// By a clock that is behind the API server's, a pod's deadline moves on with it.
     const CLOCKS_JUMP: bool = false;
 
