@@ -26,9 +26,10 @@ impl Cluster {
     /// Starts the loop that ours replaces, and waits until its log says that it starts: `Starting` and `log`.
     pub async fn start_built_in(&self, log: &str) -> Process {
         let flags = ["--leader-elect=false"];
-        let manager = self
-            .control_plane
-            .start_controller_manager(&[self.chart.controller()], &flags);
+        // daemonset-controller makes the index of pods by node. The built-in taint eviction reads it, and without it leaves
+        // the pods that it has seen before their node's taint.
+        let controllers = [self.chart.controller(), "daemonset-controller"];
+        let manager = self.control_plane.start_controller_manager(&controllers, &flags);
         let manager = manager.unwrap();
         let starting = format!("Starting{log}");
         let runs = async || manager.log().contains(&starting).then_some(());

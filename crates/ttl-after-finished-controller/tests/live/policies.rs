@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use controller_runtime::clock::Clock;
 use controller_testing::cluster::{now, shipped_or_debug, whole};
-use controller_testing::soon;
+use controller_testing::{long_or_short, soon};
 use futures::{StreamExt, stream};
 use jiff::SignedDuration;
 use k8s_openapi::api::batch::v1::Job;
@@ -180,8 +180,6 @@ async fn live_a_policy_file_that_is_broken_while_it_runs_keeps_the_last_good_one
     assert_eq!(replica.stop().await, Some(0));
 }
 
-/// Each half of the objects.
-const HALF: usize = 10_000;
 const NAMESPACES: usize = 200;
 const POLICIES: usize = 10;
 /// Of ten objects one is annotated to be kept, and of the labels one is none of a policy.
@@ -191,8 +189,8 @@ fn namespace_of(number: usize) -> String {
     format!("team-{}", number % NAMESPACES)
 }
 
-/// Copies of a stored object.
-fn copies(form: &Value, prefix: &str) -> Vec<Value> {
+/// As many copies of a stored object.
+fn copies(form: &Value, prefix: &str, count: usize) -> Vec<Value> {
     let copy = |number: usize| {
         let mut object = form.clone();
         object["metadata"]["name"] = json!(format!("{prefix}-{number}"));
@@ -206,7 +204,7 @@ fn copies(form: &Value, prefix: &str) -> Vec<Value> {
         }
         object
     };
-    (0..HALF).map(copy).collect()
+    (0..count).map(copy).collect()
 }
 
 fn is_selected(number: usize) -> bool {
@@ -271,7 +269,9 @@ where
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
 #[allow(clippy::print_stdout, reason = "the figures")]
-async fn live_twenty_thousand_jobs_and_pods_go_at_the_speed_of_their_deletes() {
+async fn live_thousands_of_jobs_and_pods_go_at_the_speed_of_their_deletes() {
+    // Each half of the objects.
+    let half = long_or_short(10_000, 3_000);
     let cluster = Cluster::with_policies().await;
     let control_plane = &cluster.control_plane;
     for number in 0..NAMESPACES {
@@ -303,13 +303,13 @@ async fn live_twenty_thousand_jobs_and_pods_go_at_the_speed_of_their_deletes() {
                 .remove("resourceVersion");
             form["metadata"].as_object_mut().unwrap().remove("managedFields");
             control_plane
-                .store(resource, &copies(&form, prefix))
+                .store(resource, &copies(&form, prefix, half))
                 .await
                 .unwrap();
         }
     };
-    let wanted: Vec<usize> = (0..HALF).filter(|number| !goes(*number)).collect();
-    let number = 2 * (HALF - wanted.len());
+    let wanted: Vec<usize> = (0..half).filter(|number| !goes(*number)).collect();
+    let number = 2 * (half - wanted.len());
 
     // The floor: the same deletes of the same account by a plain client, 16 at a time.
     fill().await;
@@ -318,7 +318,7 @@ async fn live_twenty_thousand_jobs_and_pods_go_at_the_speed_of_their_deletes() {
     let of_pods = deletes::<Pod>(&cluster, "pods", false).await;
     let clock = Clock::system();
     let began = clock.instant();
-    let all = (0..HALF).filter(|number| goes(*number));
+    let all = (0..half).filter(|number| goes(*number));
     stream::iter(all.flat_map(|number| [(true, number), (false, number)]))
         .for_each_concurrent(16, async |(is_job, number)| {
             let namespace = namespace_of(number);
@@ -356,7 +356,7 @@ async fn live_twenty_thousand_jobs_and_pods_go_at_the_speed_of_their_deletes() {
     let usage = replica.process.usage().unwrap();
     println!(
         "{number} of {} objects in {took:.1?}, a plain client in {floor:.1?} ({:.2}); RSS {} MiB, peak {} MiB, {:.1?} of CPU",
-        2 * HALF,
+        2 * half,
         took.as_secs_f64() / floor.as_secs_f64(),
         usage.rss >> 20,
         usage.peak_rss >> 20,
