@@ -10,7 +10,7 @@ use super::cost::{self, Cost};
 use super::passed::Passed;
 
 /// Number of binaries with live tests that run at a time.
-const LIVE: usize = 3;
+const LIVE: usize = 2;
 /// Number of other binaries that run meanwhile. After the live ones, all slots are for these.
 const OTHERS: usize = 1;
 
