@@ -83,7 +83,7 @@ pub(crate) async fn do_all(
 }
 
 /// Deletes without waiting: there may be no kubelet to end a pod, and no garbage collector for a Job's pods.
-fn at_once() -> DeleteParams {
+pub(crate) fn at_once() -> DeleteParams {
     DeleteParams::background().grace_period(0)
 }
 

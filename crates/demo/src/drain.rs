@@ -12,7 +12,7 @@ use kube::discovery::ApiResource;
 use kube::{Api, Resource};
 use serde_json::{Value, json};
 
-use crate::cluster::do_all;
+use crate::cluster::{at_once, do_all};
 use crate::counts::Tally;
 use crate::ours::labels;
 use crate::scene::kind;
@@ -158,6 +158,16 @@ impl Workload {
         };
         let asked = stage.clock.timeout(stage.within, asking).await;
         asked.with_context(|| format!("the eviction of {} is still refused", self.pod(number)))?
+    }
+
+    /// Ends the evicted pod, as its kubelet would.
+    pub(crate) async fn end(self, stage: &Stage, number: usize) -> Result<()> {
+        let name = self.pod(number);
+        match stage.pods().delete(&name, &at_once()).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.is_not_found() => Ok(()),
+            Err(error) => Err(error).with_context(|| format!("end pod {name}")),
+        }
     }
 
     /// Requests the eviction, which the budget must refuse once it counts so many healthy pods.

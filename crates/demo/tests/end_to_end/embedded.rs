@@ -82,7 +82,8 @@ const STORY: &[&str] = &[
     "  │ never: PodDisruptionBudget demo-api keeps 2 pods healthy, and has no more than 2 (minAvailable 2). Pod \
      default/demo-api-2 on demo-node-0021. Fix: set maxUnavailable: 1 instead of minAvailable in demo-api.\n",
     "  │ 2 pods on 1 node: 2 never go\n",
-    "  │ waits: PodDisruptionBudget demo-api keeps 1 pod healthy, and has 1; waits for ",
+    "  │ waits: PodDisruptionBudget demo-api keeps 1 pod healthy, and has 1; waits for 1 pod more of \
+     Deployment demo-api. Pod default/demo-api-2 on demo-node-0021.\n",
     ": 1 × demo-node-0022; ",
     "Scene 8 of 8, resourceclaim-controller: It makes the ResourceClaims through which pods get devices, and gives \
      the devices back.",
