@@ -37,8 +37,8 @@ const CHARTS: &str = "charts";
 const STORY: &str = "end_to_end";
 /// Live tests of a binary that run at a time: each has its own API server of 400 MB.
 const LIVE_TESTS: &str = "4";
-/// How much the API servers, helm and kubectl let their heaps grow before they collect garbage, in percent, unless the
-/// environment says it: a tenth less time of the charts' tests than with Go's 100, for 20 MB of each API server.
+/// The garbage collection of the Go programs that live tests start, unless the environment sets it. With Go's own value,
+/// 100, the charts' tests take a tenth more time.
 const GARBAGE: (&str, &str) = ("GOGC", "200");
 
 #[derive(clap::Args)]

@@ -189,7 +189,7 @@ fn namespace_of(number: usize) -> String {
     format!("team-{}", number % NAMESPACES)
 }
 
-/// As many copies of a stored object.
+/// `count` copies of a stored object.
 fn copies(form: &Value, prefix: &str, count: usize) -> Vec<Value> {
     let copy = |number: usize| {
         let mut object = form.clone();
