@@ -4,8 +4,10 @@ use serde_json::Value;
 
 use super::failure::StatusError;
 use super::managed_fields::Writer;
+use super::object::remove;
 use super::resource::Resource;
 use super::resource::table::{NODES, PODS};
+use super::store::{Store, Stored};
 use super::write::deletion::DeleteOptions;
 use super::write::{self, Origin, Write};
 use super::{Server, seed};
@@ -30,6 +32,30 @@ impl Server {
             .to_owned();
         let stored = self.writing(resource, &namespace, "", |write| write.create(object))?;
         Ok(write::served(resource, &stored))
+    }
+
+    /// Replaces everything by `objects`, each with its own metadata (uid, version, times), as etcd after a restore; the
+    /// last write was `version`. Missing namespaces are created. Watches from before do not notice.
+    pub fn restore(&self, objects: Vec<Value>, version: u64) -> Result<(), StatusError> {
+        self.shared.write(Store::clear);
+        for mut object in objects {
+            let (resource, given) = (self.resource_of(&object)?, object["metadata"].clone());
+            remove(&mut object["metadata"], "resourceVersion");
+            let mut object = self.insert(object)?;
+            let given = given.as_object().into_iter().flatten();
+            let given = given.filter(|(_, value)| !value.is_null());
+            if let Some(metadata) = object["metadata"].as_object_mut() {
+                metadata.extend(given.map(|(name, value)| (name.clone(), value.clone())));
+            }
+            let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+            let key = write::key(resource, text("namespace"), text("name"));
+            let version = text("resourceVersion").parse().unwrap_or(version);
+            let body = write::to_stored(resource, object).to_string().into();
+            self.shared
+                .write(|store| store.restore(resource, &key, Stored { version, body }));
+        }
+        self.shared.write(|store| store.restart_at(version));
+        Ok(())
     }
 
     /// Reads an object; `None` if it does not exist. `namespace` is ignored for cluster-scoped resources.

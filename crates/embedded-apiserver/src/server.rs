@@ -342,6 +342,9 @@ impl Shared {
 
     /// Waits until the store has reached `version`.
     async fn reach(&self, version: u64) -> Result<(), StatusError> {
+        if self.store.lock().version() >= version {
+            return Ok(());
+        }
         let reached = self.written.wait_for(|written| written >= version);
         if timeout(VERSION_WAIT, reached).await.is_ok() {
             return Ok(());

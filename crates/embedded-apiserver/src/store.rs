@@ -190,6 +190,24 @@ impl Store {
         true
     }
 
+    /// Removes all objects, and forgets that there were any.
+    pub(super) fn clear(&mut self) {
+        self.tables.clear();
+    }
+
+    /// Puts `stored` under `key` with its own version, as if it had always been there.
+    pub(super) fn restore(&mut self, resource: &'static Resource, key: &str, stored: Stored) {
+        self.table_mut(resource).objects.insert(key.into(), stored);
+    }
+
+    /// Makes `version` that of the last write, and forgets all history.
+    pub(super) fn restart_at(&mut self, version: u64) {
+        self.version = version;
+        self.tables.values_mut().for_each(|table| table.written = version);
+        self.compact();
+        self.forget_events();
+    }
+
     /// Forgets past events, but not past states.
     pub(super) fn forget_events(&mut self) {
         self.eventless = self.version;

@@ -89,6 +89,14 @@ pub(super) fn served(resource: &Resource, stored: &Stored) -> Value {
     object
 }
 
+/// The form in which an object of `resource` is stored.
+pub(super) fn to_stored(resource: &Resource, mut object: Value) -> Value {
+    remove(&mut object, "kind");
+    remove(&mut object, "apiVersion");
+    resource.to_stored(&mut object);
+    object
+}
+
 impl<'a> Write<'a> {
     /// A write of a whole object under the rules for clients, without checks of further permissions.
     pub(super) fn new(
@@ -184,11 +192,8 @@ impl Write<'_> {
         self.store.remove(self.resource, &self.key(), last, self.at)
     }
 
-    fn to_stored(&self, mut object: Value) -> Value {
-        remove(&mut object, "kind");
-        remove(&mut object, "apiVersion");
-        self.resource.to_stored(&mut object);
-        object
+    fn to_stored(&self, object: Value) -> Value {
+        to_stored(self.resource, object)
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use embedded_apiserver::{Fault, FaultRule, NODES as NODES_RESOURCE};
 use futures::StreamExt;
 use kube::ResourceExt;
-use kube::api::GetParams;
+use kube::api::{GetParams, Patch, PatchParams};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, InitialListStrategy, watcher};
 use serde_json::json;
@@ -200,6 +200,34 @@ async fn an_etcd_that_is_set_back_gives_versions_again_and_keeps_watches_waiting
     server.compact();
     assert!(!server.set_back(backup), "nobody knows what was then");
     annotate(&api).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restored_etcd_holds_what_it_was_given_alone() {
+    let (server, api) = one_node();
+    let node = json!({
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": { "name": "kept", "uid": "u", "resourceVersion": "70", "annotations": { "a": "b" } },
+    });
+    server.restore(vec![node], 79).unwrap();
+    lists(&server.client(), NODES, &["kept"]).await;
+    assert!(api.get_opt("node-1").await.unwrap().is_none());
+    let kept = server.get(&NODES_RESOURCE, "", "kept").unwrap();
+    assert_eq!(
+        (&kept["metadata"]["uid"], &kept["metadata"]["resourceVersion"]),
+        (&json!("u"), &json!("70"))
+    );
+    // What changes nothing is no write.
+    let same = Patch::Merge(json!({ "metadata": { "annotations": { "a": "b" } } }));
+    let params = PatchParams::default();
+    let patched = api.patch("kept", &params, &same).await.unwrap();
+    assert_eq!(patched.metadata.resource_version.as_deref(), Some("70"));
+    let other = Patch::Merge(json!({ "metadata": { "annotations": { "a": "c" } } }));
+    let patched = api.patch("kept", &params, &other).await.unwrap();
+    assert_eq!(patched.metadata.resource_version.as_deref(), Some("80"));
+
+    let unknown = json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "w" } });
+    server.restore(vec![unknown], 1).unwrap_err();
 }
 
 #[tokio::test(start_paused = true)]
