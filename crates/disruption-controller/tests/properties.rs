@@ -25,7 +25,8 @@ use disruption_controller::config::Config;
 use disruption_controller::discovery::Kind;
 use disruption_controller::requests::{Answer, Query, Write};
 use disruption_controller::state::{Key, State};
-use disruption_controller::view::{PdbWire, Phase, PodWire, WorkloadWire};
+use disruption_controller::view::{PdbView, PdbWire, Phase, PodWire, WorkloadWire};
+use embedded_apiserver::{POD_DISRUPTION_BUDGETS, PODS as POD_RESOURCE, Server};
 use prometheus::Registry;
 use proptest::prelude::*;
 use serde_json::json;
@@ -128,6 +129,25 @@ impl Model for Cluster {
             RequestOf::Write(Write::Status(write)) => Completed::Wrote(self.write_status(write, now)),
             RequestOf::Write(Write::Reset(reset)) => Completed::Wrote(self.write_reset(reset, now)),
         }
+    }
+
+    fn server(&self, ask: &RequestOf<DisruptionController>, now: Now) -> Option<Server> {
+        self.as_stored(ask, now)
+    }
+
+    fn compare_with(&self, ask: &RequestOf<DisruptionController>, server: &Server) -> Result<(), String> {
+        let (budget, pod) = world::concerned(ask);
+        // The model has no field managers.
+        self.pdbs
+            .compare_with::<PdbWire>(server, &POD_DISRUPTION_BUDGETS, |pdb| {
+                (Some(&pdb.key) == budget).then(|| PdbView {
+                    written_by: None,
+                    ..pdb.clone()
+                })
+            })?;
+        self.pods.compare_with::<PodWire>(server, &POD_RESOURCE, |held| {
+            (Some(&held.key) == pod).then(|| held.clone())
+        })
     }
 
     fn watches(&mut self) -> Vec<(&'static str, &mut dyn Watch<DisruptionController>)> {

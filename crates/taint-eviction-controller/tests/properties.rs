@@ -15,7 +15,6 @@ mod world;
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::api::AnswerClass;
 use controller_core::config::GoDuration;
 use controller_core::controller::{Completed, Loop, Now, RequestOf};
 use controller_core::fingerprint::Fingerprint;
@@ -23,12 +22,13 @@ use controller_core::meta::Uid;
 use controller_testing::encodings::assert_the_same_views;
 use controller_testing::past::settled;
 use controller_testing::sim::{self, Bounds, Explored, Model, NOW, ProcessBug, Watch};
+use embedded_apiserver::{PODS, Server};
 use prometheus::Registry;
 use proptest::prelude::*;
 use serde_json::json;
 use taint_eviction_controller::TaintEvictionController;
 use taint_eviction_controller::decide::LeaseNotes;
-use taint_eviction_controller::requests::{Answer, LeaseRead, Query, Write};
+use taint_eviction_controller::requests::{Answer, LeaseRead, Query};
 use taint_eviction_controller::state::{Key, State};
 use taint_eviction_controller::view::{NodeWire, PodWire};
 
@@ -85,15 +85,18 @@ impl Model for Cluster {
                 Completed::Read(Ok(Answer::Lease(read)), Some(now.wall))
             }
             RequestOf::Query(Query::Pod(_)) => unreachable!("only explain reads pods"),
-            RequestOf::Write(Write::Evict(_)) if now.wall < self.refuses_until => {
-                let throttled = AnswerClass::Throttled(Duration::from_secs(1));
-                Completed::Wrote(Err(sim::failed(throttled, Some(429))))
-            }
-            RequestOf::Write(write) => {
-                let accepted = self.write(write, now);
-                Completed::Wrote(accepted.ok_or_else(sim::gone))
-            }
+            RequestOf::Write(write) => Completed::Wrote(self.write(write, now)),
         }
+    }
+
+    fn server(&self, ask: &RequestOf<TaintEvictionController>, now: Now) -> Option<Server> {
+        self.as_stored(ask, now)
+    }
+
+    fn compare_with(&self, ask: &RequestOf<TaintEvictionController>, server: &Server) -> Result<(), String> {
+        let only = world::concerned(ask);
+        self.pods
+            .compare_with::<PodWire>(server, &PODS, |pod| (Some(&pod.key) == only).then(|| pod.clone()))
     }
 
     fn watches(&mut self) -> Vec<(&'static str, &mut dyn Watch<TaintEvictionController>)> {

@@ -9,8 +9,9 @@ use controller_core::controller::{Accepted, Completed, Loop, Now, RequestOf};
 use controller_core::fingerprint::Fingerprint;
 use controller_core::meta::{ObjectKey, Uid};
 use controller_testing::encodings::assert_the_same_views;
-use controller_testing::sim::{self, Bounds, Explored, Model, Op, ProcessBug, SimResource, Watch};
-use jiff::SignedDuration;
+use controller_testing::sim::{self, Bounds, Explored, Model, NOW, Op, ProcessBug, SimResource, Watch};
+use embedded_apiserver::{JOBS as JOB_RESOURCE, Server};
+use jiff::Timestamp;
 use prometheus::Registry;
 use proptest::prelude::*;
 use ttl_after_finished_controller::config::Config;
@@ -52,14 +53,12 @@ enum Bug {
 struct Job {
     view: JobView,
     version: u64,
-    /// A finalizer holds the Job when it is deleted.
-    held: bool,
 }
 
 #[derive(Clone, Debug)]
 enum Act {
     /// A new Job gets this name.
-    Create(usize, Option<i32>, bool),
+    Create(usize, Option<i32>),
     /// The Job finished this number of seconds ago, or in the future; `None` if its condition has no time.
     Finish(usize, Option<i64>),
     SetTtl(usize, Option<i32>),
@@ -77,7 +76,7 @@ fn any_ttl() -> impl Strategy<Value = Option<i32>> {
 fn any_action() -> impl Strategy<Value = Act> {
     let ago = prop::option::weighted(0.9, prop::sample::select(vec![-40_i64, 0, 3, 100]));
     prop_oneof![
-        2 => (0..JOBS, any_ttl(), any::<bool>()).prop_map(|(job, ttl, held)| Act::Create(job, ttl, held)),
+        2 => (0..JOBS, any_ttl()).prop_map(|(job, ttl)| Act::Create(job, ttl)),
         4 => (0..JOBS, ago).prop_map(|(job, ago)| Act::Finish(job, ago)),
         3 => (0..JOBS, any_ttl()).prop_map(|(job, ttl)| Act::SetTtl(job, ttl)),
         1 => (0..JOBS).prop_map(Act::Delete),
@@ -94,11 +93,11 @@ impl Cluster {
             uids: 0,
             bug: None,
         };
-        (0..names).for_each(|job| cluster.create(job, Some(60), false));
+        (0..names).for_each(|job| cluster.create(job, Some(60)));
         cluster
     }
 
-    fn create(&mut self, number: usize, ttl_seconds: Option<i32>, held: bool) {
+    fn create(&mut self, number: usize, ttl_seconds: Option<i32>) {
         self.end(&key(number));
         self.uids += 1;
         let mut view = JobView {
@@ -110,7 +109,7 @@ impl Cluster {
             deleting: false,
         };
         let version = self.show(&mut view);
-        self.jobs.insert(key(number), Job { view, version, held });
+        self.jobs.insert(key(number), Job { view, version });
     }
 
     /// Shows the Job to the watch; returns the new version.
@@ -134,18 +133,18 @@ impl Cluster {
         Some(job)
     }
 
-    /// Ends a Job that nothing holds any more.
+    /// Somebody deletes the Job, and it is gone.
     fn end(&mut self, key: &ObjectKey) {
         self.edit(key, |job| job.deleting = true);
         self.jobs.remove(key);
     }
 
     fn delete(&mut self, deletion: &Deletion, now: Now) -> Result<Accepted, CallFailed> {
-        let job = self
-            .jobs
-            .get(&deletion.object)
-            .filter(|job| job.view.uid == deletion.uid);
-        let job = job.ok_or_else(sim::gone)?.clone();
+        let job = self.jobs.get(&deletion.object);
+        let job = job.ok_or_else(sim::deleted_before)?.clone();
+        if job.view.uid != deletion.uid {
+            return Err(sim::gone());
+        }
         let has_version = !matches!(self.bug, Some(Bug::NoVersion));
         if has_version && *deletion.version != *job.version.to_string() {
             return Err(sim::conflict());
@@ -156,18 +155,11 @@ impl Cluster {
             "{} is deleted too early: {judgement:?}",
             deletion.object
         );
-        // A Job that nothing holds is gone at once; the answer has the version before.
-        let version = if job.held {
-            self.edit(&deletion.object, |job| job.deleting = true)
-                .map(|job| job.version)
-        } else {
-            self.end(&deletion.object);
-            Some(job.version)
-        };
+        // The garbage collector ends it once its pods are gone.
+        let deleted = self.edit(&deletion.object, |job| job.deleting = true);
         Ok(Accepted {
-            uid: Some(job.view.uid),
-            version,
             deleting: true,
+            ..sim::accepted(job.view.uid, deleted.map_or(job.version, |job| job.version))
         })
     }
 }
@@ -185,10 +177,10 @@ impl Model for Cluster {
 
     fn act(&mut self, action: &Act, now: Now) {
         match *action {
-            Act::Create(job, ttl, held) => self.create(job, ttl, held),
+            Act::Create(job, ttl) => self.create(job, ttl),
             Act::Finish(job, ago) => {
                 let finish = ago.map_or(Finish::Undated, |ago| {
-                    Finish::At(now.wall.checked_sub(SignedDuration::from_secs(ago)).unwrap())
+                    Finish::At(Timestamp::from_second(now.wall.as_second() - ago).unwrap())
                 });
                 self.edit(&key(job), |job| job.finish = Some(finish));
             }
@@ -210,6 +202,40 @@ impl Model for Cluster {
             RequestOf::Query(query) => panic!("{query:?} is read"),
             RequestOf::Write(deletion) => Completed::Wrote(self.delete(deletion, now)),
         }
+    }
+
+    fn server(&self, _: &RequestOf<TtlAfterFinishedController>, now: Now) -> Option<Server> {
+        let jobs = self.jobs.values().map(|Job { view, version }| {
+            let finished = view.finish.map(|finish| {
+                let at = match finish {
+                    Finish::At(time) => json!(time),
+                    Finish::Undated => json!(null),
+                };
+                json!({ "type": "Complete", "status": "True", "lastTransitionTime": at })
+            });
+            let fields = json!({
+                "apiVersion": "batch/v1", "kind": "Job",
+                "metadata": {
+                    "finalizers": view.deleting.then_some(["foregroundDeletion"]),
+                    "deletionTimestamp": view.deleting.then_some(NOW.wall),
+                },
+                "spec": {
+                    "ttlSecondsAfterFinished": view.ttl_seconds,
+                    "template": { "spec": { "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }] } },
+                },
+                "status": { "conditions": finished.as_slice() },
+            });
+            sim::stored(&view.key, &view.uid, *version, fields)
+        });
+        let version = self.watched.next_version() - 1;
+        self.bug
+            .is_none()
+            .then(|| sim::server(now, jobs.collect(), version))
+    }
+
+    fn compare_with(&self, _: &RequestOf<TtlAfterFinishedController>, server: &Server) -> Result<(), String> {
+        self.watched
+            .compare_with::<JobWire>(server, &JOB_RESOURCE, |job| Some(job.clone()))
     }
 
     fn watches(&mut self) -> Vec<(&'static str, &mut dyn Watch<TtlAfterFinishedController>)> {
@@ -246,7 +272,7 @@ impl Explored for Cluster {
         vec![
             Act::Finish(0, Some(100)),
             Act::SetTtl(0, Some(400)),
-            Act::Create(0, Some(0), true),
+            Act::Create(0, Some(0)),
             Act::Delete(0),
         ]
     }
@@ -332,7 +358,7 @@ fn a_job_waits_as_long_as_an_answer_about_the_time_was_slow() {
     let ops = [
         (0, Op::Act(Act::Finish(0, Some(-40)))),
         (0, Op::Pass(Duration::from_secs(400))),
-        (0, Op::Act(Act::Create(1, Some(0), false))),
+        (0, Op::Act(Act::Create(1, Some(0)))),
         (0, Op::Deliver(0)),
         (0, Op::Arrive(0)),
         (0, Op::Pass(Duration::from_secs(31))),

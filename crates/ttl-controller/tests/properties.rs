@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use controller_core::cache::Page;
+use controller_core::cache::{Page, Versioned};
 use controller_core::controller::{Accepted, Completed, Loop, LoopEvent, Now, RequestOf};
 use controller_core::fingerprint::Fingerprint;
 use controller_core::meta::{ObjectKey, Uid};
@@ -11,11 +11,13 @@ use controller_testing::encodings::assert_the_same_views;
 use controller_testing::sim::{
     self, Bounds, Explored, Model, NOW, Op, ProcessBug, SimFailure, SimResource, Unlimited, Watch,
 };
+use embedded_apiserver::{NODES, Server};
 use prometheus::Registry;
 use proptest::prelude::*;
 use serde_json::json;
 use ttl_controller::TtlController;
 use ttl_controller::config::Config;
+use ttl_controller::decide::OBJECT_TTL_ANNOTATION_KEY;
 use ttl_controller::requests::{Answer, Query};
 use ttl_controller::state::{Key, State};
 use ttl_controller::view::{Annotation, NodeView, NodeWire};
@@ -74,6 +76,16 @@ fn any_action() -> impl Strategy<Value = Act> {
         ((0..3_usize), any_annotation()).prop_map(|(node, annotation)| Act::Annotate(node, annotation)),
         ((0..3_usize), any_annotation()).prop_map(|(node, annotation)| Act::Recreate(node, annotation)),
     ]
+}
+
+/// The nodes that are written or read.
+fn concerned(ask: &RequestOf<TtlController>) -> impl Fn(&ObjectKey) -> bool {
+    let only = match ask {
+        RequestOf::Query(Query::Page(_)) => None,
+        RequestOf::Query(Query::Node(node)) => Some(node.clone()),
+        RequestOf::Write(write) => Some(write.node.clone()),
+    };
+    move |node| only.as_ref().is_none_or(|only| only == node)
 }
 
 impl Cluster {
@@ -149,12 +161,16 @@ impl Model for Cluster {
                     Query::Page(_) => true,
                 };
                 let objects = self.nodes.objects().values();
-                let items = objects
+                let items: Vec<_> = objects
                     .filter(|node| wanted(&node.view.key))
                     .map(sim::observed)
                     .collect();
+                let is_annotated = |node: &Versioned<NodeView>| node.view.annotation != Annotation::Missing;
+                let manager = match query {
+                    Query::Node(_) if items.iter().any(is_annotated) => Some("somebody".to_owned()),
+                    _ => None,
+                };
                 let page = Page { items, token: None };
-                let manager = Some("somebody".to_owned());
                 Completed::Read(Ok(Answer { page, manager }), None)
             }
             RequestOf::Write(plan) => {
@@ -169,6 +185,36 @@ impl Model for Cluster {
                 Completed::Wrote(answer)
             }
         }
+    }
+
+    fn server(&self, ask: &RequestOf<TtlController>, now: Now) -> Option<Server> {
+        let nodes = self.nodes.stored(concerned(ask), |node| {
+            let text = match &node.view.annotation {
+                Annotation::Missing => return json!({ "apiVersion": "v1", "kind": "Node" }),
+                Annotation::Seconds(seconds) => seconds.to_string(),
+                Annotation::NotAnInteger(text) => text.to_string(),
+            };
+            let path = format!("f:{OBJECT_TTL_ANNOTATION_KEY}");
+            json!({
+                "apiVersion": "v1", "kind": "Node",
+                "metadata": {
+                    "annotations": { OBJECT_TTL_ANNOTATION_KEY: text },
+                    "managedFields": [{
+                        "manager": "somebody", "operation": "Update", "apiVersion": "v1",
+                        "fieldsType": "FieldsV1", "fieldsV1": { "f:metadata": { "f:annotations": { path: {} } } },
+                    }],
+                },
+            })
+        });
+        let version = self.nodes.next_version() - 1;
+        let is_compared = matches!(self.bug, None | Some(Bug::VersionAhead));
+        is_compared.then(|| sim::server(now, nodes.collect(), version))
+    }
+
+    fn compare_with(&self, ask: &RequestOf<TtlController>, server: &Server) -> Result<(), String> {
+        let is_concerned = concerned(ask);
+        let compared = |node: &NodeView| is_concerned(&node.key).then(|| node.clone());
+        self.nodes.compare_with::<NodeWire>(server, &NODES, compared)
     }
 
     fn told(&self, failure: SimFailure) -> SimFailure {
@@ -266,25 +312,33 @@ fn an_answer_with_a_version_that_no_watch_shows_is_found() {
     );
 }
 
-#[test]
-fn a_refusal_that_hides_a_node_is_found() {
-    let bug = Some(Bug::HidesWhatIsForbidden);
-    let cluster = Cluster {
-        bug,
-        names: 3,
-        ..Cluster::of(3, &Annotation::Missing, false)
-    };
-    sim::assert_drawn(&cluster, any_action(), "nothing is on its way, and for ");
-}
-
-fn with(bug: ProcessBug) -> Cluster {
+fn with(bug: Bug) -> Cluster {
     Cluster {
-        bug: Some(Bug::Process(bug)),
+        bug: Some(bug),
         ..Cluster::of(3, &Annotation::Missing, false)
     }
 }
 
-controller_testing::process_bugs_are_found!(with, any_action());
+#[test]
+fn a_refusal_that_hides_a_node_is_found() {
+    let cluster = Cluster {
+        names: 3,
+        ..with(Bug::HidesWhatIsForbidden)
+    };
+    sim::assert_drawn(&cluster, any_action(), "nothing is on its way, and for ");
+}
+
+/// The request as it is phrased gets another answer.
+#[test]
+fn a_model_that_answers_like_no_api_server_is_found() {
+    sim::assert_drawn(
+        &with(Bug::VersionAhead),
+        any_action(),
+        "the embedded API server Ok(Accepted",
+    );
+}
+
+controller_testing::process_bugs_are_found!(|bug| with(Bug::Process(bug)), any_action());
 
 #[test]
 fn nothing_is_left_of_ten_thousand_objects() {

@@ -81,7 +81,8 @@ where
     Sim<M>: Send,
 {
     let began = Instant::now();
-    let first = Sim::among(model, &vec![Role::Elected; bounds.processes]);
+    let mut first = Sim::among(model, &vec![Role::Elected; bounds.processes]);
+    first.phrased = None;
     let mut seen = HashSet::new();
     // Of each state: the one before, and the step from there, with its process.
     let mut links: Vec<(usize, Option<StepOf<M::Act>>)> = vec![(0, None)];

@@ -26,12 +26,6 @@ pub(super) fn pick<M: Model>(in_flight: &mut [Flying<M>], which: usize) -> Optio
     (count > 0).then(|| &mut in_flight[which % count])
 }
 
-pub(super) fn arrive<M: Model>(model: &mut M, flying: &mut Flying<M>, now: Now) {
-    if flying.answer.is_none() && flying.fails_at.is_none() {
-        flying.answer = Some(answer_of(model, &flying.ask, now));
-    }
-}
-
 /// The answer of the model; its `Date` has whole seconds.
 pub(super) fn answer_of<M: Model>(
     model: &mut M,

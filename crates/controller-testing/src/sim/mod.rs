@@ -20,6 +20,7 @@ mod failure;
 mod flying;
 mod model;
 mod permits;
+mod phrased;
 mod planted;
 mod process;
 mod properties;
@@ -32,9 +33,11 @@ pub use self::bounds::Bounds;
 pub use self::explore::Explored;
 pub use self::failure::SimFailure;
 pub use self::model::{
-    KeyOf, Model, ModelAnswerOf, NOW, Op, START, StepOf, conflict, failed, gone, op, ops, runs,
+    KeyOf, Model, ModelAnswerOf, NOW, Op, START, StepOf, conflict, deleted_before, failed, gone, op, ops,
+    runs,
 };
 pub use self::permits::{NoPermits, Unlimited};
+pub use self::phrased::{server, stored};
 pub use self::process::{Process, ProcessBug, Role};
 pub use self::resource::{SimObject, SimResource, Watch, accepted, decoded, observed};
 pub use self::run::{Sim, run, run_among, run_through};

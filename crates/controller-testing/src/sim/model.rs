@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use controller_core::api::{AnswerClass, Call, CallFailed, Verb};
 use controller_core::controller::{self, Completed, Controller, Loop, Now, RequestOf};
+use embedded_apiserver::Server;
 use jiff::Timestamp;
 use proptest::prelude::*;
 
@@ -43,6 +44,19 @@ pub trait Model {
 
     /// Carries out a request that arrives at the API server.
     fn arrive(&mut self, ask: &RequestOf<Self::Controller>, now: Now) -> Completed<ModelAnswerOf<Self>>;
+
+    /// An API server that holds what `ask` is about as this model does, which receives the request as it is phrased; `None`
+    /// if the model alone answers.
+    fn server(&self, ask: &RequestOf<Self::Controller>, now: Now) -> Option<Server> {
+        let _ = (ask, now);
+        None
+    }
+
+    /// An error unless that server holds the same as this model.
+    fn compare_with(&self, ask: &RequestOf<Self::Controller>, server: &Server) -> Result<(), String> {
+        let _ = (ask, server);
+        Ok(())
+    }
 
     /// What a request that gets `failure` is told.
     fn told(&self, failure: SimFailure) -> SimFailure {
@@ -226,6 +240,11 @@ pub(super) fn call() -> Call {
 /// The failure if the object does not exist, or is another one.
 pub fn gone() -> CallFailed {
     failed(AnswerClass::Gone, Some(404))
+}
+
+/// The failure of a delete if the object does not exist.
+pub fn deleted_before() -> CallFailed {
+    failed(AnswerClass::Done, Some(404))
 }
 
 /// The failure if the object is not the one that was judged.

@@ -13,9 +13,10 @@ use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
 use super::failure::SimFailure;
-use super::flying::{Flying, arrive, pick};
+use super::flying::{Flying, pick};
 use super::model::{MOST_OPS, Model, NOW, Op, StepOf, op};
 use super::permits::Trickle;
+use super::phrased;
 use super::process::{Process, ProcessBug, Role};
 use super::settle::Order;
 
@@ -86,6 +87,8 @@ pub struct Sim<M: Model> {
     /// Writes that were sent.
     pub(super) written: usize,
     pub(super) last_write: Option<<M::Controller as Controller>::Write>,
+    /// Number of queries and of writes that arrived; `None` where none of them is sent to [`Model::server`], too.
+    pub(super) phrased: Option<[usize; 2]>,
 }
 
 impl<M: Model> Sim<M> {
@@ -108,6 +111,7 @@ impl<M: Model> Sim<M> {
             clock: NOW,
             written: 0,
             last_write: None,
+            phrased: Some([0; 2]),
         };
         for (number, role) in roles.iter().enumerate() {
             sim.switch_to(number);
@@ -209,7 +213,7 @@ impl<M: Model> Sim<M> {
             }
             Op::Arrive(which) => {
                 if let Some(flying) = pick(&mut self.process.in_flight, *which) {
-                    arrive(&mut self.model, flying, self.clock);
+                    phrased::arrive(&mut self.model, flying, self.clock, &mut self.phrased);
                 }
             }
             Op::Answer(which) => self.answer(*which),
@@ -307,7 +311,7 @@ impl<M: Model> Sim<M> {
             let count = self.process.in_flight.len();
             return self.end_hanging(which % count);
         }
-        arrive(&mut self.model, flying, self.clock);
+        phrased::arrive(&mut self.model, flying, self.clock, &mut self.phrased);
         let flying = self
             .process
             .in_flight
@@ -327,7 +331,7 @@ impl<M: Model> Sim<M> {
             return;
         };
         if may_arrive && self.model.is_prompt() {
-            arrive(&mut self.model, flying, self.clock);
+            phrased::arrive(&mut self.model, flying, self.clock, &mut self.phrased);
         }
         let arrived = flying.answer.is_some();
         // A request that has arrived cannot be refused.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use controller_core::controller::{Completed, Loop, Now, RequestOf};
 use controller_core::meta::{ObjectKey, OwnerRef};
 use controller_testing::sim::{Model, Process, ProcessBug, SimObject, Watch};
+use embedded_apiserver::Server as Embedded;
 use prometheus::Registry;
 use proptest::prelude::*;
 use resourceclaim_controller::config::Config;
@@ -75,6 +76,18 @@ impl Model for Server {
 
     fn arrive(&mut self, ask: &RequestOf<ResourceClaimController>, _: Now) -> Completed<Answer> {
         self.answer(ask)
+    }
+
+    fn server(&self, ask: &RequestOf<ResourceClaimController>, now: Now) -> Option<Embedded> {
+        self.as_stored(ask, now)
+    }
+
+    fn compare_with(
+        &self,
+        ask: &RequestOf<ResourceClaimController>,
+        server: &Embedded,
+    ) -> Result<(), String> {
+        self.compare_stored(ask, server)
     }
 
     fn watches(&mut self) -> Vec<(&'static str, &mut dyn Watch<ResourceClaimController>)> {

@@ -3,17 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use controller_core::api::{AnswerClass, CallFailed};
 use controller_core::config::GoDuration;
-use controller_core::controller::{Accepted, Now};
+use controller_core::controller::{Accepted, Now, RequestOf};
 use controller_core::meta::{ObjectKey, Uid};
 use controller_core::time::saturating_add;
 use controller_testing::past::{Ends, at, millis};
-use controller_testing::sim::{self, SimResource};
+use controller_testing::sim::{self, NOW, SimResource};
+use embedded_apiserver::Server;
 use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
 use taint_eviction_controller::brake::Note;
 use taint_eviction_controller::config::Config;
 use taint_eviction_controller::decide::Eviction;
-use taint_eviction_controller::requests::Write;
+use taint_eviction_controller::requests::{Query, Write};
 use taint_eviction_controller::view::{NodeView, Operator, PodView, Taint, Toleration};
 use taint_eviction_controller::{Stores, TaintEvictionController};
 
@@ -76,6 +79,54 @@ fn shown(tolerations: &[ledger::Toleration]) -> Arc<Vec<Toleration>> {
 /// In milliseconds since the start, as objects have it.
 fn seconds_ago(ago: i64, now: Now) -> i64 {
     (millis(now.uptime) / 1000 - ago) * 1000
+}
+
+/// Some pods have a grace period, others go at once.
+fn has_grace(pod: &ObjectKey) -> bool {
+    pod.name.ends_with(['0', '2'])
+}
+
+/// The pod that a request is about.
+pub(super) fn concerned(ask: &RequestOf<TaintEvictionController>) -> Option<&ObjectKey> {
+    match ask {
+        RequestOf::Write(write) => write.eviction().map(|eviction| &eviction.pod),
+        RequestOf::Query(_) => None,
+    }
+}
+
+fn pod_fields(view: &PodView) -> Value {
+    let tolerations = view.tolerations.iter().map(|toleration| {
+        let operator = if toleration.operator == Operator::Exists {
+            "Exists"
+        } else {
+            "Equal"
+        };
+        json!({
+            "key": *toleration.key, "operator": operator, "value": *toleration.value,
+            "tolerationSeconds": toleration.seconds, "effect": "NoExecute",
+        })
+    });
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "generation": view.generation,
+            "deletionTimestamp": view.deleting.then_some(NOW.wall),
+            "deletionGracePeriodSeconds": view.deleting.then_some(30),
+        },
+        "spec": {
+            "nodeName": *view.node,
+            "tolerations": tolerations.collect::<Vec<_>>(),
+            "containers": [{ "name": "c", "image": "i" }],
+            "terminationGracePeriodSeconds": if view.deleting || has_grace(&view.key) { 30 } else { 0 },
+        },
+        "status": {
+            "phase": "Running",
+            "conditions": [
+                { "type": "Ready", "status": "True" },
+                { "type": "PodScheduled", "status": "True", "lastTransitionTime": view.bound },
+            ],
+        },
+    })
 }
 
 impl Cluster {
@@ -181,7 +232,10 @@ impl Cluster {
                     .tell_at(ms, &key.name, |bound| bound.tolerations.clone_from(tolerations));
             }
             Act::Delete(number) => {
-                self.pods.edit(&pod(number), |pod| pod.deleting = true);
+                self.pods.edit(&pod(number), |pod| {
+                    pod.generation += i64::from(!pod.deleting);
+                    pod.deleting = true;
+                });
                 self.ledger.pods.end(ms, &pod(number).name);
             }
             Act::End(number) if self.is_deleting(&pod(number)) => self.pods.delete(&pod(number)),
@@ -223,7 +277,7 @@ impl Cluster {
         self.pods.put(view, uid);
     }
 
-    pub(super) fn write(&mut self, write: &Write, now: Now) -> Option<Accepted> {
+    pub(super) fn write(&mut self, write: &Write, now: Now) -> Result<Accepted, CallFailed> {
         let eviction = match write {
             Write::Mark(eviction, _) | Write::Delete(eviction) | Write::Evict(eviction) => eviction,
             Write::Note(_, note, _) => {
@@ -232,36 +286,100 @@ impl Cluster {
                     evicting_until,
                     ..note.clone()
                 };
-                return Some(sim::accepted(Uid::from("lease"), 0));
+                return Ok(sim::accepted(Uid::from("lease"), 0));
             }
         };
-        let held = self.pods.objects().get(&eviction.pod)?.clone();
+        let gone = if matches!(write, Write::Delete(_)) {
+            sim::deleted_before
+        } else {
+            sim::gone
+        };
+        let held = self.pods.objects().get(&eviction.pod).ok_or_else(gone)?.clone();
+        // Budgets are asked before the uid is compared.
+        if matches!(write, Write::Evict(_)) && !held.view.deleting && now.wall < self.refuses_until {
+            let throttled = AnswerClass::Throttled(Duration::from_secs(1));
+            return Err(sim::failed(throttled, Some(429)));
+        }
         if held.uid != eviction.uid {
-            return None;
+            return Err(sim::gone());
         }
         self.judge(eviction, now);
-        match write {
-            // The condition is in no view.
-            Write::Mark(..) | Write::Note(..) => self.pods.edit(&eviction.pod, |_| {}),
-            Write::Delete(_) if matches!(self.bug, Some(Bug::DeletesNothing)) => {
-                Some(sim::accepted(held.uid, held.version))
-            }
-            _ if held.view.deleting => self.pods.edit(&eviction.pod, |_| {}),
-            // Some pods have a grace period, others are gone at once; their answer has the version before.
-            Write::Delete(_) | Write::Evict(_) if eviction.pod.name.ends_with(['0', '2']) => {
-                self.gone.push(now.wall);
-                self.pods.edit(&eviction.pod, |pod| pod.deleting = true)
-            }
-            Write::Delete(_) | Write::Evict(_) => {
-                self.gone.push(now.wall);
-                self.pods.delete(&eviction.pod);
-                Some(Accepted {
-                    uid: Some(held.uid),
-                    version: Some(held.version),
-                    deleting: true,
-                })
-            }
+        let lies = matches!(self.bug, Some(Bug::DeletesNothing)) && matches!(write, Write::Delete(_));
+        let goes = !write.is_mark() && !held.view.deleting && !lies;
+        let mut version = held.version;
+        if let Write::Evict(_) = write {
+            // The API server writes the condition first.
+            self.pods.edit(&eviction.pod, |_| {});
         }
+        if goes {
+            self.gone.push(now.wall);
+            version = self.pods.next_version();
+            self.pods.edit(&eviction.pod, |pod| {
+                pod.deleting = true;
+                pod.generation += 1;
+            });
+        } else if write.is_mark() {
+            // The condition is in no view.
+            version = self.pods.next_version();
+            self.pods.edit(&eviction.pod, |_| {});
+        }
+        // Without a grace period, a pod is deleted after that.
+        if goes && !has_grace(&eviction.pod) {
+            version = self.pods.next_version();
+            self.pods.delete(&eviction.pod);
+        }
+        if let Write::Evict(_) = write {
+            return Ok(Accepted::default());
+        }
+        let deleting = held.view.deleting || !write.is_mark();
+        Ok(Accepted {
+            deleting,
+            ..sim::accepted(held.uid, version)
+        })
+    }
+
+    /// The node or the pod that `ask` is about, and a budget while budgets refuse; `None` for requests about the Lease, of
+    /// which the model has no object.
+    pub(super) fn as_stored(&self, ask: &RequestOf<TaintEvictionController>, now: Now) -> Option<Server> {
+        let object = match ask {
+            _ if self.bug.is_some() => return None,
+            RequestOf::Query(Query::Node { name, .. }) => Some(self.node_as_stored(name)),
+            _ => {
+                let only = concerned(ask)?;
+                self.pods
+                    .stored(|key| key == only, |pod| pod_fields(&pod.view))
+                    .next()
+            }
+        };
+        let refuses = (now.wall < self.refuses_until).then(|| {
+            let fields = json!({
+                "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
+                "spec": { "minAvailable": PODS, "selector": {} },
+                "status": { "observedGeneration": 1, "disruptionsAllowed": 0 },
+            });
+            sim::stored(&ObjectKey::namespaced("ns", "all"), &Uid::from("all"), 1, fields)
+        });
+        let objects = object.into_iter().chain(refuses).collect();
+        Some(sim::server(now, objects, self.pods.next_version() - 1))
+    }
+
+    fn node_as_stored(&self, name: &Arc<str>) -> Value {
+        let taints = self.taints(name).into_iter().map(|taint| {
+            let Taint {
+                key,
+                value,
+                time_added,
+            } = taint;
+            json!({ "key": *key, "value": *value, "timeAdded": time_added, "effect": "NoExecute" })
+        });
+        let spec = json!({ "taints": taints.collect::<Vec<_>>() });
+        let fields = json!({ "apiVersion": "v1", "kind": "Node", "spec": spec });
+        sim::stored(
+            &ObjectKey::cluster(Arc::clone(name)),
+            &Uid::from("node"),
+            1,
+            fields,
+        )
     }
 
     /// Notes a violation unless the pod may go, by what a process may have been shown.

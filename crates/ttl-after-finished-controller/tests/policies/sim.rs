@@ -10,16 +10,17 @@ use controller_core::labels::Labels;
 use controller_core::meta::{ObjectKey, Uid};
 use controller_core::time::saturating_add;
 use controller_testing::sim::{self, Model, SimResource, Watch};
-use jiff::SignedDuration;
+use embedded_apiserver::{JOBS as JOB_RESOURCE, Server};
+use jiff::Timestamp;
 use prometheus::Registry;
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 use ttl_after_finished_controller::config::Config;
 use ttl_after_finished_controller::decide::{By, Deletion};
 use ttl_after_finished_controller::policy::decide::{Verdict, applying, judge};
 use ttl_after_finished_controller::policy::state::PolicyState;
-use ttl_after_finished_controller::policy::view::{Candidate, NamespaceView};
-use ttl_after_finished_controller::policy::{FinishedKind, Policies};
+use ttl_after_finished_controller::policy::view::{Candidate, JobCandidateWire, NamespaceView};
+use ttl_after_finished_controller::policy::{FinishedKind, KEEP, Policies};
 use ttl_after_finished_controller::requests::{Answer, Query};
 use ttl_after_finished_controller::state::{Key, State};
 use ttl_after_finished_controller::view::Finish;
@@ -67,6 +68,33 @@ fn any_act() -> impl Strategy<Value = Act> {
 
 fn key(number: usize) -> ObjectKey {
     ObjectKey::namespaced("team", format!("job-{number}"))
+}
+
+fn namespace_fields(view: &NamespaceView) -> Value {
+    let labels: BTreeMap<_, _> = view.labels.iter().collect();
+    let metadata = json!({
+        "labels": labels, "annotations": { KEEP: view.keep.to_string() }, "creationTimestamp": view.created,
+    });
+    json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": metadata })
+}
+
+fn job_fields(job: &Candidate) -> Value {
+    let finished = match job.object.finish {
+        Some(Finish::At(time)) => Some(json!({
+            "type": if job.failed { "Failed" } else { "Complete" }, "status": "True", "lastTransitionTime": time,
+        })),
+        _ => None,
+    };
+    let labels: BTreeMap<_, _> = job.labels.iter().collect();
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": { "labels": labels, "annotations": { KEEP: job.keep.to_string() } },
+        "spec": {
+            "ttlSecondsAfterFinished": job.object.ttl_seconds,
+            "template": { "spec": { "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }] } },
+        },
+        "status": { "conditions": finished.as_slice() },
+    })
 }
 
 impl Cluster {
@@ -129,9 +157,10 @@ impl Cluster {
 
     fn delete(&mut self, deletion: &Deletion, now: Now) -> Result<Accepted, CallFailed> {
         let held = self.watched.objects().get(&deletion.object);
-        let held = held
-            .filter(|held| held.uid == deletion.uid)
-            .ok_or_else(sim::gone)?;
+        let held = held.ok_or_else(sim::deleted_before)?;
+        if held.uid != deletion.uid {
+            return Err(sim::gone());
+        }
         let (version, job) = (held.version, held.view.clone());
         if *deletion.version != *version.to_string() {
             return Err(sim::conflict());
@@ -171,11 +200,11 @@ impl Cluster {
             "{} goes too early",
             deletion.object
         );
+        let deleted = self.watched.next_version();
         self.watched.delete(&deletion.object);
         Ok(Accepted {
-            uid: Some(job.object.uid),
-            version: Some(version),
             deleting: true,
+            ..sim::accepted(job.object.uid, deleted)
         })
     }
 }
@@ -194,7 +223,7 @@ impl Model for Cluster {
     fn act(&mut self, act: &Act, now: Now) {
         let finish = |ago: i64| {
             Some(Finish::At(
-                now.wall.checked_sub(SignedDuration::from_secs(ago)).unwrap(),
+                Timestamp::from_second(now.wall.as_second() - ago).unwrap(),
             ))
         };
         match *act {
@@ -235,6 +264,23 @@ impl Model for Cluster {
             RequestOf::Query(query) => panic!("{query:?} is read"),
             RequestOf::Write(deletion) => Completed::Wrote(self.delete(deletion, now)),
         }
+    }
+
+    fn server(&self, ask: &RequestOf<TtlAfterFinishedController>, now: Now) -> Option<Server> {
+        let namespaces = self
+            .namespaces
+            .stored(|_| true, |held| namespace_fields(&held.view));
+        let jobs = self.watched.stored(|_| true, |held| job_fields(&held.view));
+        let next = match ask {
+            RequestOf::Query(_) => self.namespaces.next_version(),
+            RequestOf::Write(_) => self.watched.next_version(),
+        };
+        Some(sim::server(now, namespaces.chain(jobs).collect(), next - 1))
+    }
+
+    fn compare_with(&self, _: &RequestOf<TtlAfterFinishedController>, server: &Server) -> Result<(), String> {
+        self.watched
+            .compare_with::<JobCandidateWire>(server, &JOB_RESOURCE, |job| Some(job.clone()))
     }
 
     fn watches(&mut self) -> Vec<(&'static str, &mut dyn Watch<TtlAfterFinishedController>)> {

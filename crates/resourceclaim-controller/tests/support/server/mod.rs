@@ -2,6 +2,7 @@
 //! happen.
 
 pub(crate) mod others;
+mod stored;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -261,18 +262,20 @@ impl Server {
         let held = held.ok_or_else(sim::gone)?;
         // What changes nothing is no event.
         let is_news = *held.view.statuses != **statuses && !matches!(self.bug, Some(Bug::RecordsNothing));
-        let unchanged = sim::accepted(uid.clone(), held.version);
+        let (unchanged, deleting) = (sim::accepted(uid.clone(), held.version), held.view.deleting);
         let names = statuses.iter().filter_map(|status| status.claim.clone());
         self.recorded.extend(names.map(|name| (uid.clone(), name)));
         let record = |claimant: &mut ClaimantView| claimant.statuses = statuses.as_slice().into();
         let changed = is_news.then(|| self.claimants(key).edit(key, record));
-        Ok(changed.flatten().unwrap_or(unchanged))
+        Ok(Accepted {
+            deleting,
+            ..changed.flatten().unwrap_or(unchanged)
+        })
     }
 
     /// The claim, if it is still as it was judged.
-    fn judged(&self, key: &ObjectKey, uid: &Uid, version: &Arc<str>) -> Result<ClaimView, CallFailed> {
-        let claim = self.claim(key).filter(|claim| claim.uid == *uid);
-        let claim = claim.ok_or_else(sim::gone)?;
+    fn judged(&self, key: &ObjectKey, version: &Arc<str>) -> Result<ClaimView, CallFailed> {
+        let claim = self.claim(key).ok_or_else(sim::gone)?;
         if claim.version == *version {
             Ok(claim.clone())
         } else {
@@ -281,7 +284,7 @@ impl Server {
     }
 
     fn reserve(&mut self, reserve: &Reserve) -> Answered {
-        let mut claim = self.judged(&reserve.claim, &reserve.uid, &reserve.version)?;
+        let mut claim = self.judged(&reserve.claim, &reserve.version)?;
         assert!(claim.allocated && claim.deleting.is_none(), "{claim:?}");
         let twice = claim
             .reserved
@@ -299,8 +302,14 @@ impl Server {
             .claim(&judged.key)
             .filter(|_| is_any)
             .map(|claim| &claim.version);
-        let claim = self.judged(&judged.key, &judged.uid, version.unwrap_or(&judged.version))?;
-        let mut after = claim.clone();
+        if *step == ClaimPlan::Delete {
+            let held = self.claim(&judged.key).ok_or_else(sim::deleted_before)?;
+            if held.uid != judged.uid {
+                return Err(sim::gone());
+            }
+        }
+        let claim = self.judged(&judged.key, version.unwrap_or(&judged.version))?;
+        let (mut after, next_version) = (claim.clone(), self.claims.next_version());
         let written = match step {
             ClaimPlan::Release {
                 gone,
@@ -338,8 +347,12 @@ impl Server {
                 self.delete_claim(&claim)
             }
         };
-        // The answer to what lets it go is the claim as it was before.
-        let answer = accepted(written.as_ref().unwrap_or(&claim));
+        // The answer to a delete has the version of the end, that to the last finalizer the claim as it was before.
+        let mut end = accepted(&claim);
+        if *step == ClaimPlan::Delete {
+            end.version = Some(next_version);
+        }
+        let answer = written.as_ref().map_or(end, accepted);
         // A dry run goes on with what comes.
         let planned = step.done_to(&claim).map(|planned| ClaimView {
             version: Arc::clone(&written.as_ref().unwrap_or(&claim).version),
