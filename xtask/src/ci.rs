@@ -30,7 +30,7 @@ const NIGHTLY_SEEDS: u64 = 1000;
 /// A named check.
 type Step = (&'static str, fn(&Args) -> Result<()>);
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 7] = [
     ("format", |_| run_command(&mut cargo(["fmt", "--all", "--check"]))),
     ("spelling", spelling),
     ("rules", |_| rules::run(&rules::Args { check: true })),
@@ -38,11 +38,10 @@ const STEPS: [Step; 11] = [
     ("workflows", workflows),
     ("licenses", licenses),
     ("schema", |_| schema::run(&schema::Args { check: true })),
-    ("lints", lints),
-    ("docs", docs),
-    ("crates alone", crates_alone),
-    ("tests (cargo xtask test)", tests),
 ];
+
+/// Run next to the tests, at low priority: live tests leave cores idle.
+const NEXT_TO_TESTS: [Step; 3] = [("lints", lints), ("docs", docs), ("crates alone", crates_alone)];
 
 const NIGHTLY_STEPS: [Step; 9] = [
     ("releases of Kubernetes", |_| kubernetes::check()),
@@ -57,25 +56,37 @@ const NIGHTLY_STEPS: [Step; 9] = [
 ];
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let mut steps = Steps::default();
+    let (mut steps, mut next_to_tests) = (Steps::default(), Steps::default());
     let outcome = std::thread::scope(|scope| {
         // Go and cargo both have phases that leave a core idle. The tests say what is wrong with the control plane.
         scope.spawn(control_plane::assets);
-        let mut run = |(name, step): &Step| steps.run(name, || step(args));
-        if args.nightly {
-            // One that fails must not hide what the others find.
-            let all = STEPS.iter().chain(&NIGHTLY_STEPS);
-            let failed = all.filter(|step| run(step).inspect_err(|error| println!("{error:#}")).is_err());
-            match failed.count() {
-                0 => Ok(()),
-                failed => bail!("{failed} steps failed"),
-            }
-        } else {
-            STEPS.iter().try_for_each(run)
+        run_all(&mut steps, &STEPS, args)?;
+        let checks = || run_all(&mut next_to_tests, &NEXT_TO_TESTS, args);
+        let tested = steps.run("tests (cargo xtask test)", || tests(args, checks));
+        if !args.nightly {
+            return tested;
         }
+        let outcomes = [tested, run_all(&mut steps, &NIGHTLY_STEPS, args)];
+        outcomes.into_iter().collect()
     });
+    steps.append(next_to_tests);
     println!("\n{steps}");
     outcome
+}
+
+/// Stops at the first failure; a nightly run goes on, as one that fails must not hide what the others find.
+fn run_all(steps: &mut Steps, all: &[Step], args: &Args) -> Result<()> {
+    let mut run = |(name, step): &Step| steps.run(name, || step(args));
+    if !args.nightly {
+        return all.iter().try_for_each(run);
+    }
+    let failed = all
+        .iter()
+        .filter(|step| run(step).inspect_err(|error| println!("{error:#}")).is_err());
+    match failed.count() {
+        0 => Ok(()),
+        failed => bail!("{failed} steps failed"),
+    }
 }
 
 /// Spelling, with the rules in `[workspace.metadata.typos]` in Cargo.toml.
@@ -138,8 +149,8 @@ fn package(_: &Args) -> Result<()> {
     ]))
 }
 
-fn tests(args: &Args) -> Result<()> {
-    test::run(&test::Args {
+fn tests(args: &Args, checks: impl FnOnce() -> Result<()> + Send) -> Result<()> {
+    let args = test::Args {
         property_cases: args.nightly.then_some(NIGHTLY_CASES),
         property_seed: (!args.nightly).then_some(PROPERTY_SEED),
         fault_seeds: if args.nightly {
@@ -150,7 +161,8 @@ fn tests(args: &Args) -> Result<()> {
         long: args.nightly,
         again: args.nightly,
         kubernetes: None,
-    })
+    };
+    test::run_next_to(&args, checks)
 }
 
 /// Seeds that no earlier commit had, and that this one always has.

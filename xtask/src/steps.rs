@@ -18,6 +18,11 @@ impl Steps {
         self.0.push((name.to_owned(), started.elapsed(), outcome.is_ok()));
         outcome
     }
+
+    /// Adds the steps of `others`.
+    pub fn append(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
 }
 
 impl fmt::Display for Steps {

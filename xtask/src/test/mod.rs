@@ -90,6 +90,11 @@ const OF_THE_REFERENCE: &str = "the_table_of_flags_has_those_of_kube_controller_
 const OF_THE_NEWEST: &str = "live_drawn_sequences_have_the_same_answers";
 
 pub(crate) fn run(args: &Args) -> Result<()> {
+    run_next_to(args, || Ok(()))
+}
+
+/// Runs the tests, and `checks` next to them, once the tests are built.
+pub(crate) fn run_next_to(args: &Args, checks: impl FnOnce() -> Result<()> + Send) -> Result<()> {
     let (tools, built) = std::thread::scope(|scope| {
         let tools = scope.spawn(|| Tools::find(args.kubernetes.as_deref()));
         let built = binary::build();
@@ -108,7 +113,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let property_seed = args.property_seed.unwrap_or_else(drawn_seed);
     let passed = known(args, &built);
     let pool = (!live.is_empty()).then(|| Pool::of(&built)).transpose()?;
-    let outcome = side_by_side::run(live, others, passed.as_ref(), |binary| {
+    let command = |binary: &Binary| {
         let mut tests = binary.command();
         tests.env("PROPTEST_RNG_SEED", property_seed.to_string());
         if let Some(cases) = args.property_cases {
@@ -137,8 +142,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             tests.envs(pool.as_ref().map(|pool| (pool::DIR, &pool.dir)));
         }
         tests
-    })?;
+    };
+    let (outcome, checked) = std::thread::scope(|scope| {
+        let checks = scope.spawn(|| {
+            side_by_side::give_way();
+            checks()
+        });
+        let outcome = side_by_side::run(live, others, passed.as_ref(), command);
+        let checked = checks
+            .join()
+            .unwrap_or_else(|_| bail!("a thread that ran checks panicked"));
+        (outcome, checked)
+    });
     drop(pool);
+    let outcome = outcome?;
     println!("{}\n", cost::table(outcome.costs));
     println!(
         "{} of {} test binaries passed before with the same content and were not run again (--again runs them).",
@@ -146,8 +163,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         built.tests.len()
     );
     println!("The property tests drew from seed {property_seed} (--property-seed {property_seed}).\n");
-    if !outcome.failed.is_empty() {
-        bail!("tests failed: {}", outcome.failed.join(", "));
+    let mut failed = outcome.failed;
+    failed.extend(checked.err().map(|error| format!("{error:#}")));
+    if !failed.is_empty() {
+        bail!("failed: {}", failed.join(", "));
     }
     if args.kubernetes.is_some() {
         return Ok(());

@@ -11,8 +11,10 @@ use super::passed::Passed;
 
 /// Number of binaries with live tests that run at a time.
 const LIVE: usize = 2;
-/// Number of other binaries that run meanwhile. After the live ones, all slots are for these.
+/// Number of other binaries that run meanwhile, at low priority. After the live ones, all slots are for these.
 const OTHERS: usize = 1;
+/// What computes takes the time that live tests, which have deadlines, leave.
+const GIVES_WAY_BY: i32 = 10;
 
 /// What ran: the failed binaries, and the cost of each.
 #[derive(Default)]
@@ -49,7 +51,10 @@ pub(super) fn run<'a>(
             workers.push(scope.spawn(|| work(&|| next_live().or_else(next_other))));
         }
         for _ in 0..OTHERS {
-            workers.push(scope.spawn(|| work(&next_other)));
+            workers.push(scope.spawn(|| {
+                give_way();
+                work(&next_other)
+            }));
         }
         for worker in workers {
             let Ok(result) = worker.join() else {
@@ -63,6 +68,14 @@ pub(super) fn run<'a>(
         Ok(())
     })?;
     Ok(all)
+}
+
+/// Gives the programs that this thread starts a low priority. They run in any case.
+pub(super) fn give_way() {
+    // On Linux, each thread has a priority of its own.
+    if let Err(error) = rustix::process::nice(GIVES_WAY_BY) {
+        println!("The priority stays as it is: {error}");
+    }
 }
 
 impl Outcome {
