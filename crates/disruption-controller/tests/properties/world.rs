@@ -235,15 +235,20 @@ impl Cluster {
         })
     }
 
-    /// The condition of a pod that is to go has the version of the pod.
     pub(super) fn edit_pod(&mut self, number: usize, edit: impl FnOnce(&mut PodView)) {
-        let version = self.pods.next_version();
-        self.pods.edit(&pod(number), |pod| {
-            edit(pod);
-            if let Some(target) = &mut pod.target {
-                Arc::make_mut(target).version = version.to_string().into();
-            }
-        });
+        if let Some(mut view) = self.pods.objects().get(&pod(number)).map(|pod| pod.view.clone()) {
+            edit(&mut view);
+            self.put_pod(view);
+        }
+    }
+
+    /// The condition of a pod that is to go has the version of the pod.
+    fn put_pod(&mut self, mut view: PodView) {
+        if let Some(target) = &mut view.target {
+            Arc::make_mut(target).version = self.pods.next_version().to_string().into();
+        }
+        let uid = view.uid.clone();
+        self.pods.put(view, uid);
     }
 
     pub(super) fn bring_pod(&mut self, number: usize, becomes: Pod, anew: bool, now: Now) {
@@ -263,11 +268,7 @@ impl Cluster {
             (view.uid, view.created) = (uid.clone(), *created);
             view.target.clone_from(&held.view.target);
         }
-        let uid = view.uid.clone();
-        self.pods.put(view, uid);
-        if !anew {
-            self.edit_pod(number, |_| {});
-        }
+        self.put_pod(view);
     }
 
     pub(super) fn bring_pdb(&mut self, number: usize, spec: &Value) {
