@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! world ── acts       pods, budgets and workloads; what others do to them, drawn
+//! stored              the same as an API server stores it
 //! judge ── counting   what budgets must allow, counted by hand; one process, judged after each step
 //! ```
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
@@ -9,6 +10,7 @@
 mod acts;
 mod counting;
 mod judge;
+mod stored;
 mod world;
 
 use std::sync::Arc;
@@ -25,8 +27,8 @@ use disruption_controller::config::Config;
 use disruption_controller::discovery::Kind;
 use disruption_controller::requests::{Answer, Query, Write};
 use disruption_controller::state::{Key, State};
-use disruption_controller::view::{PdbView, PdbWire, Phase, PodWire, WorkloadWire};
-use embedded_apiserver::{POD_DISRUPTION_BUDGETS, PODS as POD_RESOURCE, Server};
+use disruption_controller::view::{PdbWire, Phase, PodWire, WorkloadWire};
+use embedded_apiserver::Server;
 use prometheus::Registry;
 use proptest::prelude::*;
 use serde_json::json;
@@ -136,18 +138,7 @@ impl Model for Cluster {
     }
 
     fn compare_with(&self, ask: &RequestOf<DisruptionController>, server: &Server) -> Result<(), String> {
-        let (budget, pod) = world::concerned(ask);
-        // The model has no field managers.
-        self.pdbs
-            .compare_with::<PdbWire>(server, &POD_DISRUPTION_BUDGETS, |pdb| {
-                (Some(&pdb.key) == budget).then(|| PdbView {
-                    written_by: None,
-                    ..pdb.clone()
-                })
-            })?;
-        self.pods.compare_with::<PodWire>(server, &POD_RESOURCE, |held| {
-            (Some(&held.key) == pod).then(|| held.clone())
-        })
+        self.compare_stored(ask, server)
     }
 
     fn watches(&mut self) -> Vec<(&'static str, &mut dyn Watch<DisruptionController>)> {

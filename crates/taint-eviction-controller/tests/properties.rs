@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! world ── acts   nodes and pods; what others do to them, drawn
+//! stored          the same as an API server stores it
 //! judge           one process, judged after each step by the ledger that the histories have, too
 //! cases           runs that failed once
 //! ```
@@ -10,6 +11,7 @@
 mod acts;
 mod cases;
 mod judge;
+mod stored;
 mod world;
 
 use std::sync::Arc;
@@ -22,7 +24,7 @@ use controller_core::meta::Uid;
 use controller_testing::encodings::assert_the_same_views;
 use controller_testing::past::settled;
 use controller_testing::sim::{self, Bounds, Explored, Model, NOW, ProcessBug, Watch};
-use embedded_apiserver::{PODS, Server};
+use embedded_apiserver::Server;
 use prometheus::Registry;
 use proptest::prelude::*;
 use serde_json::json;
@@ -94,9 +96,7 @@ impl Model for Cluster {
     }
 
     fn compare_with(&self, ask: &RequestOf<TaintEvictionController>, server: &Server) -> Result<(), String> {
-        let only = world::concerned(ask);
-        self.pods
-            .compare_with::<PodWire>(server, &PODS, |pod| (Some(&pod.key) == only).then(|| pod.clone()))
+        self.compare_stored(ask, server)
     }
 
     fn watches(&mut self) -> Vec<(&'static str, &mut dyn Watch<TaintEvictionController>)> {

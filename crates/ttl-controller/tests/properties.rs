@@ -1,6 +1,8 @@
 //! The loop against a model of the API server: requeue completeness, the done contract and the final state.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a test")]
 
+mod stored;
+
 use std::sync::Arc;
 
 use controller_core::cache::{Page, Versioned};
@@ -11,13 +13,12 @@ use controller_testing::encodings::assert_the_same_views;
 use controller_testing::sim::{
     self, Bounds, Explored, Model, NOW, Op, ProcessBug, SimFailure, SimResource, Unlimited, Watch,
 };
-use embedded_apiserver::{NODES, Server};
+use embedded_apiserver::Server;
 use prometheus::Registry;
 use proptest::prelude::*;
 use serde_json::json;
 use ttl_controller::TtlController;
 use ttl_controller::config::Config;
-use ttl_controller::decide::OBJECT_TTL_ANNOTATION_KEY;
 use ttl_controller::requests::{Answer, Query};
 use ttl_controller::state::{Key, State};
 use ttl_controller::view::{Annotation, NodeView, NodeWire};
@@ -76,16 +77,6 @@ fn any_action() -> impl Strategy<Value = Act> {
         ((0..3_usize), any_annotation()).prop_map(|(node, annotation)| Act::Annotate(node, annotation)),
         ((0..3_usize), any_annotation()).prop_map(|(node, annotation)| Act::Recreate(node, annotation)),
     ]
-}
-
-/// The nodes that are written or read.
-fn concerned(ask: &RequestOf<TtlController>) -> impl Fn(&ObjectKey) -> bool {
-    let only = match ask {
-        RequestOf::Query(Query::Page(_)) => None,
-        RequestOf::Query(Query::Node(node)) => Some(node.clone()),
-        RequestOf::Write(write) => Some(write.node.clone()),
-    };
-    move |node| only.as_ref().is_none_or(|only| only == node)
 }
 
 impl Cluster {
@@ -188,33 +179,11 @@ impl Model for Cluster {
     }
 
     fn server(&self, ask: &RequestOf<TtlController>, now: Now) -> Option<Server> {
-        let nodes = self.nodes.stored(concerned(ask), |node| {
-            let text = match &node.view.annotation {
-                Annotation::Missing => return json!({ "apiVersion": "v1", "kind": "Node" }),
-                Annotation::Seconds(seconds) => seconds.to_string(),
-                Annotation::NotAnInteger(text) => text.to_string(),
-            };
-            let path = format!("f:{OBJECT_TTL_ANNOTATION_KEY}");
-            json!({
-                "apiVersion": "v1", "kind": "Node",
-                "metadata": {
-                    "annotations": { OBJECT_TTL_ANNOTATION_KEY: text },
-                    "managedFields": [{
-                        "manager": "somebody", "operation": "Update", "apiVersion": "v1",
-                        "fieldsType": "FieldsV1", "fieldsV1": { "f:metadata": { "f:annotations": { path: {} } } },
-                    }],
-                },
-            })
-        });
-        let version = self.nodes.next_version() - 1;
-        let is_compared = matches!(self.bug, None | Some(Bug::VersionAhead));
-        is_compared.then(|| sim::server(now, nodes.collect(), version))
+        self.as_stored(ask, now)
     }
 
     fn compare_with(&self, ask: &RequestOf<TtlController>, server: &Server) -> Result<(), String> {
-        let is_concerned = concerned(ask);
-        let compared = |node: &NodeView| is_concerned(&node.key).then(|| node.clone());
-        self.nodes.compare_with::<NodeWire>(server, &NODES, compared)
+        self.compare_stored(ask, server)
     }
 
     fn told(&self, failure: SimFailure) -> SimFailure {

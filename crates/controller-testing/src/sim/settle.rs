@@ -68,6 +68,31 @@ impl<M: Model> Sim<M> {
         }
     }
 
+    /// Fails unless everything is as it should be in the end, and the loop and its caches are empty.
+    pub(super) fn check(&mut self) {
+        self.model.check(&self.process.event_loop, self.clock).unwrap();
+        self.check_held();
+        if !self.model.leaves_writes() {
+            self.check_writes();
+        }
+    }
+
+    pub(super) fn check_held(&self) {
+        let held = self.process.event_loop.held() - self.model.rechecks(&self.process.event_loop);
+        assert_eq!(held, 0, "left behind: keys, passes or requests");
+    }
+
+    /// Fails if a cache still remembers a write.
+    pub(super) fn check_writes(&mut self) {
+        for (resource, watch) in self.model.watches() {
+            assert_eq!(
+                watch.mutations(&mut self.process.event_loop),
+                0,
+                "left behind: writes of {resource}"
+            );
+        }
+    }
+
     /// Each process leads in its turn, until none has anything to write. Fails unless each leaves all as it should be.
     pub(super) fn settle_all(&mut self, order: Order) {
         for _ in 0..MOST_ROUNDS {

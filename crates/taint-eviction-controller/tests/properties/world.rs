@@ -5,18 +5,16 @@ use std::time::Duration;
 
 use controller_core::api::{AnswerClass, CallFailed};
 use controller_core::config::GoDuration;
-use controller_core::controller::{Accepted, Now, RequestOf};
+use controller_core::controller::{Accepted, Now};
 use controller_core::meta::{ObjectKey, Uid};
 use controller_core::time::saturating_add;
 use controller_testing::past::{Ends, at, millis};
-use controller_testing::sim::{self, NOW, SimResource};
-use embedded_apiserver::Server;
+use controller_testing::sim::{self, SimResource};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
 use taint_eviction_controller::brake::Note;
 use taint_eviction_controller::config::Config;
 use taint_eviction_controller::decide::Eviction;
-use taint_eviction_controller::requests::{Query, Write};
+use taint_eviction_controller::requests::Write;
 use taint_eviction_controller::view::{NodeView, Operator, PodView, Taint, Toleration};
 use taint_eviction_controller::{Stores, TaintEvictionController};
 
@@ -82,51 +80,8 @@ fn seconds_ago(ago: i64, now: Now) -> i64 {
 }
 
 /// Some pods have a grace period, others go at once.
-fn has_grace(pod: &ObjectKey) -> bool {
+pub(super) fn has_grace(pod: &ObjectKey) -> bool {
     pod.name.ends_with(['0', '2'])
-}
-
-/// The pod that a request is about.
-pub(super) fn concerned(ask: &RequestOf<TaintEvictionController>) -> Option<&ObjectKey> {
-    match ask {
-        RequestOf::Write(write) => write.eviction().map(|eviction| &eviction.pod),
-        RequestOf::Query(_) => None,
-    }
-}
-
-fn pod_fields(view: &PodView) -> Value {
-    let tolerations = view.tolerations.iter().map(|toleration| {
-        let operator = if toleration.operator == Operator::Exists {
-            "Exists"
-        } else {
-            "Equal"
-        };
-        json!({
-            "key": *toleration.key, "operator": operator, "value": *toleration.value,
-            "tolerationSeconds": toleration.seconds, "effect": "NoExecute",
-        })
-    });
-    json!({
-        "apiVersion": "v1", "kind": "Pod",
-        "metadata": {
-            "generation": view.generation,
-            "deletionTimestamp": view.deleting.then_some(NOW.wall),
-            "deletionGracePeriodSeconds": view.deleting.then_some(30),
-        },
-        "spec": {
-            "nodeName": *view.node,
-            "tolerations": tolerations.collect::<Vec<_>>(),
-            "containers": [{ "name": "c", "image": "i" }],
-            "terminationGracePeriodSeconds": if view.deleting || has_grace(&view.key) { 30 } else { 0 },
-        },
-        "status": {
-            "phase": "Running",
-            "conditions": [
-                { "type": "Ready", "status": "True" },
-                { "type": "PodScheduled", "status": "True", "lastTransitionTime": view.bound },
-            ],
-        },
-    })
 }
 
 impl Cluster {
@@ -336,50 +291,6 @@ impl Cluster {
             deleting,
             ..sim::accepted(held.uid, version)
         })
-    }
-
-    /// The node or the pod that `ask` is about, and a budget while budgets refuse; `None` for requests about the Lease, of
-    /// which the model has no object.
-    pub(super) fn as_stored(&self, ask: &RequestOf<TaintEvictionController>, now: Now) -> Option<Server> {
-        let object = match ask {
-            _ if self.bug.is_some() => return None,
-            RequestOf::Query(Query::Node { name, .. }) => Some(self.node_as_stored(name)),
-            _ => {
-                let only = concerned(ask)?;
-                self.pods
-                    .stored(|key| key == only, |pod| pod_fields(&pod.view))
-                    .next()
-            }
-        };
-        let refuses = (now.wall < self.refuses_until).then(|| {
-            let fields = json!({
-                "apiVersion": "policy/v1", "kind": "PodDisruptionBudget",
-                "spec": { "minAvailable": PODS, "selector": {} },
-                "status": { "observedGeneration": 1, "disruptionsAllowed": 0 },
-            });
-            sim::stored(&ObjectKey::namespaced("ns", "all"), &Uid::from("all"), 1, fields)
-        });
-        let objects = object.into_iter().chain(refuses).collect();
-        Some(sim::server(now, objects, self.pods.next_version() - 1))
-    }
-
-    fn node_as_stored(&self, name: &Arc<str>) -> Value {
-        let taints = self.taints(name).into_iter().map(|taint| {
-            let Taint {
-                key,
-                value,
-                time_added,
-            } = taint;
-            json!({ "key": *key, "value": *value, "timeAdded": time_added, "effect": "NoExecute" })
-        });
-        let spec = json!({ "taints": taints.collect::<Vec<_>>() });
-        let fields = json!({ "apiVersion": "v1", "kind": "Node", "spec": spec });
-        sim::stored(
-            &ObjectKey::cluster(Arc::clone(name)),
-            &Uid::from("node"),
-            1,
-            fields,
-        )
     }
 
     /// Notes a violation unless the pod may go, by what a process may have been shown.
