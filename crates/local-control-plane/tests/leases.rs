@@ -18,6 +18,8 @@ const SOON: Duration = Duration::from_secs(30);
 const PREPARED: &str = "prepared";
 /// Kinds that the API server writes by itself, or that are no stored objects.
 const ASIDE: [&str; 2] = ["Lease", "ComponentStatus"];
+/// Field manager of the events that the API server records.
+const API_SERVER: &str = "kube-apiserver";
 
 fn options() -> Options {
     Options {
@@ -78,6 +80,11 @@ async fn all(control_plane: &ControlPlane) -> BTreeSet<String> {
             let cached = ListParams::default().at("0");
             for object in api.list_metadata(&cached).await.unwrap() {
                 let metadata = object.metadata;
+                // One that is slow to start complains about its ServiceCIDR.
+                let mut managers = metadata.managed_fields.iter().flatten();
+                if resource.kind == "Event" && managers.any(|by| by.manager.as_deref() == Some(API_SERVER)) {
+                    continue;
+                }
                 let (namespace, name) = (metadata.namespace.unwrap_or_default(), metadata.name.unwrap());
                 all.insert(format!("{} {namespace}/{name}", resource.kind));
             }
