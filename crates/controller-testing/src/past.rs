@@ -228,7 +228,7 @@ pub(crate) fn state(ends: Ends) -> EndState {
 }
 
 /// Fails with the first object that stayed much longer than it should, or went much earlier.
-pub(crate) fn prompt(ends: &Ends, within: i64) -> Result<(), String> {
+pub fn prompt(ends: &Ends, within: i64) -> Result<(), String> {
     for (name, end) in ends {
         match *end {
             (FinalFate::MayGo(overdue), true) if overdue > within => {

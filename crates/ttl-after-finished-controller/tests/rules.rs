@@ -3,6 +3,8 @@
 
 mod decide_props;
 mod decide_table;
+#[path = "support/ledger.rs"]
+mod ledger;
 #[path = "policies/main.rs"]
 mod policies;
 mod properties;

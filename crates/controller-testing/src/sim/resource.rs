@@ -99,6 +99,16 @@ impl<C: Controller, V: View + Clone> SimResource<C, V> {
         }
     }
 
+    /// Changes the object to what the watch does not show; returns its new version.
+    pub fn hide(&mut self, key: &ObjectKey) -> u64 {
+        if self.objects.contains_key(key) {
+            self.delete(key);
+        } else {
+            self.versions += 1;
+        }
+        self.versions
+    }
+
     fn show(&mut self, event: &SourceEvent<V>) {
         for follower in &mut self.followers {
             follower.events.push_back(event.clone());

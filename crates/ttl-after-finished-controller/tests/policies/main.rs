@@ -4,7 +4,6 @@
 mod docs;
 mod kept;
 mod props;
-mod sim;
 mod support;
 mod table;
 mod views;

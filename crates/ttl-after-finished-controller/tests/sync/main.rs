@@ -5,6 +5,8 @@ mod clocks;
 mod expiry;
 mod faults;
 mod histories;
+#[path = "../support/ledger.rs"]
+mod ledger;
 mod numbers;
 mod of_the_loop;
 mod policies;

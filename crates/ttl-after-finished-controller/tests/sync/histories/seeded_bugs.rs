@@ -11,7 +11,9 @@ use controller_testing::seeded_bugs::{
 use serde_json::Value;
 use ttl_after_finished_controller::view::{Finish, JobWire};
 
-use super::suite::Jobs;
+use super::scene::Debris;
+
+type Jobs = Debris<false>;
 
 controller_testing::seeded_bugs! { Jobs;
     // The shortest ttl that a Job ever had counts.

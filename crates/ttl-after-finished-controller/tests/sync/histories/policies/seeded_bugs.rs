@@ -19,7 +19,7 @@ use serde_json::Value;
 use ttl_after_finished_controller::TtlAfterFinishedController;
 use ttl_after_finished_controller::config::Config;
 
-use super::scene::Debris;
+type Debris = super::Debris<true>;
 
 /// The version keeps an object that has just been annotated, relabelled or finished anew.
 #[test]
