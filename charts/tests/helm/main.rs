@@ -13,6 +13,7 @@ mod install;
 mod manifests;
 mod objects;
 mod process;
+mod release;
 mod render;
 mod static_pod;
 mod support;
