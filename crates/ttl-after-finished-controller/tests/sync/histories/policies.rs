@@ -142,7 +142,7 @@ fn writes_policies<const POLICIES: bool>(draw: &mut Draw, is_limited: bool) -> S
 
 fn policy(draw: &mut Draw, is_first: bool, is_limited: bool) -> Policy {
     let kinds = if is_first { 0 } else { draw.number(0..3) };
-    Policy {
+    let mut policy = Policy {
         jobs: kinds != 1,
         pods: kinds != 2,
         app: draw.pick(&APPS),
@@ -152,7 +152,9 @@ fn policy(draw: &mut Draw, is_first: bool, is_limited: bool) -> Policy {
         owned: draw.chance(50),
         most: draw.pick(&[None, Some(1), Some(2)]).filter(|_| is_limited),
         keeps_last_failed: false,
-    }
+    };
+    policy.keeps_last_failed = policy.failed.is_some() && draw.chance(15);
+    policy
 }
 
 /// The last of these files.

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use controller_testing::fault_history::{At, Draw, History};
 use controller_testing::history::{NEVER_NEEDED, Scene, Scripted, accepting, step};
-use controller_testing::objects::{edit, remove, rfc3339};
-use controller_testing::past::{Ends, Pasts, at, millis, prompt, second};
+use controller_testing::objects::{self, edit, remove, rfc3339};
+use controller_testing::past::{Ends, Past, Pasts, at, millis, prompt, second};
 use controller_testing::{ConfigOf, Start};
 use embedded_apiserver::{JOBS, NAMESPACES, PODS, RecordedRequest, RequestVerb, Resource, Server};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use ttl_after_finished_controller::TtlAfterFinishedController;
 
 use super::{jobs, policies};
-use crate::ledger::{BELIEVED, Ledger, Namespace, Policy, Told};
+use crate::ledger::{BELIEVED, Ledger, Namespace, Policy, Told, applying};
 use crate::world::job as job_of;
 
 const KEEP: &str = "ttl-after-finished-controller/keep";
@@ -134,6 +134,30 @@ impl<const POLICIES: bool> Debris<POLICIES> {
         }
     }
 
+    /// True if this policy of a file keeps the object, because none like it has failed later.
+    fn is_last_failed(&self, server: &Server, past: &Past<Told>, (file, policy): (usize, usize)) -> bool {
+        let (_, policies) = &self.ledger.files[file];
+        let (_, namespace) = self.ledger.namespaces[self.ledger.namespaces.len() - 1];
+        let failed = |past: &Past<Told>| {
+            let (finish, failed) = past.last().finished?;
+            failed.then(|| (finish, past.name.clone()))
+        };
+        let Some(this) = failed(past).filter(|_| policies[policy].keeps_last_failed) else {
+            return false;
+        };
+        let Told { is_pod, owned, .. } = *past.last();
+        let named = |name: &str| objects::find(server, if is_pod { &PODS } else { &JOBS }, name);
+        let is_later = |other: &Past<Told>| {
+            let told = other.last();
+            let applies = told.ttl.is_none() && applying(policies, told, namespace) == Ok(policy);
+            let is_there = named(&other.name)
+                .is_some_and(|found| !objects::is_deleting(&found) && objects::uid(&found) == other.uid);
+            applies && is_there && told.owned == owned && failed(other) > Some(this.clone())
+        };
+        let pasts = if is_pod { &self.pods } else { &self.jobs };
+        !pasts.0.iter().any(is_later)
+    }
+
     /// When the process that sent this request began.
     fn life(&mut self, server: &Server, write: &RecordedRequest) -> i64 {
         let agent = &write.user_agent;
@@ -217,7 +241,14 @@ impl<const POLICIES: bool> Scene for Debris<POLICIES> {
             .find(|past| object["metadata"]["uid"] == past.uid)
             .ok_or("nobody made it")?
             .clone();
-        if let Err(why) = self.ledger.permits(&past, life, now, 0) {
+        let whole = self.ledger.permits(&past, life, now, 0);
+        let whole = whole.and_then(|by| match by {
+            Some(by) if self.is_last_failed(server, &past, by) => {
+                Err("it is the last that failed".to_owned())
+            }
+            _ => Ok(()),
+        });
+        if let Err(why) = whole {
             self.unseen.get_or_insert(format!("{why}: {write}"));
         }
         let by = self.ledger.permits(&past, life, now, BELIEVED)?;

@@ -49,7 +49,7 @@ fn a_slow_clock_that_counts_is_found() {
     found_by(
         &Histories::<Debris>::with(ignores_the_servers_clock),
         FaultKind::SlowClock,
-        0,
+        63,
         "it is within the grace period",
     );
 }
@@ -68,6 +68,16 @@ fn a_brake_that_never_holds_is_found() {
         }
     });
     found(&unlimited, 1, "deletes more than its maxPerHour");
+}
+
+#[test]
+fn a_last_failed_object_that_is_not_kept_is_found() {
+    let forgetful = with_config(|config| {
+        for policy in &mut config.policies.0 {
+            policy.as_object_mut().unwrap().remove("keepLastFailed");
+        }
+    });
+    found(&forgetful, 70, "it is the last that failed");
 }
 
 #[test]
