@@ -10,14 +10,14 @@ use embedded_apiserver::Server as Embedded;
 use prometheus::Registry;
 use proptest::prelude::*;
 use resourceclaim_controller::config::Config;
-use resourceclaim_controller::decide::{RESERVED_FOR_MAX_SIZE, wants_claims};
+use resourceclaim_controller::decide::RESERVED_FOR_MAX_SIZE;
 use resourceclaim_controller::requests::{Answer, Write};
 use resourceclaim_controller::state::{Key, State};
 use resourceclaim_controller::view::{ClaimSource, ClaimView, ClaimantView, ConsumerKind, Entry};
 use resourceclaim_controller::{ResourceClaimController, Stores};
 
 use crate::server::others::{Act, numbered, pod};
-use crate::server::{Bug, CROWDED, FREE, GROUP, Server, is_made};
+use crate::server::{Bug, CROWDED, FREE, GROUP, Server, is_made, lives};
 use crate::support::key;
 
 const PODS: usize = 3;
@@ -178,7 +178,7 @@ impl Model for Server {
 
     fn check(&self, _: &Loop<ResourceClaimController>, _: Now) -> Result<(), String> {
         let claimants = self.pods.objects().values().chain(self.groups.objects().values());
-        for SimObject { view, .. } in claimants.filter(|held| wants_claims(&held.view)) {
+        for SimObject { view, .. } in claimants.filter(|held| lives(&held.view) && !held.view.deleting) {
             for entry in view.entries.iter() {
                 check_entry(self, view, entry)?;
             }

@@ -82,6 +82,12 @@ fn is_group(key: &ObjectKey) -> bool {
     key.name.starts_with('g')
 }
 
+/// Whether it may need its claims: a group does as long as it exists, a pod while it runs or may run. By hand, not by the
+/// controller's rule.
+pub(crate) fn lives(claimant: &ClaimantView) -> bool {
+    is_group(&claimant.key) || !claimant.over && (!claimant.deleting || claimant.node.is_some())
+}
+
 fn accepted(claim: &ClaimView) -> Accepted {
     Accepted {
         uid: Some(claim.uid.clone()),
@@ -182,7 +188,7 @@ impl Server {
     /// Whether this pod is there and may need its claims.
     pub(crate) fn is_live(&self, pod: &ObjectKey, uid: &Uid) -> bool {
         self.claimant(pod)
-            .is_some_and(|pod| pod.uid == *uid && !pod.is_done())
+            .is_some_and(|pod| pod.uid == *uid && lives(pod))
     }
 
     pub(crate) fn owner_is_live(&self, claim: &ClaimView) -> bool {

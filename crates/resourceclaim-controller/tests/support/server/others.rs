@@ -9,7 +9,7 @@ use resourceclaim_controller::view::{
     ClaimSource, ClaimView, ClaimantKind, ClaimantView, Consumer, ConsumerKind, Entry,
 };
 
-use super::{CROWDED, FREE, GROUP, Server, is_group, is_made};
+use super::{CROWDED, FREE, GROUP, Server, is_group, is_made, lives};
 use crate::support::{a_pod, claim, key, owner_ref, pod_with, template, templated, users};
 
 /// What others do.
@@ -241,7 +241,7 @@ impl Server {
         let Some(pod) = self.claimant(name).cloned() else {
             return;
         };
-        if pod.is_done() || pod.deleting || pod.node.is_some() || is_group(name) {
+        if !lives(&pod) || pod.deleting || pod.node.is_some() || is_group(name) {
             return;
         }
         let mut ready = true;
