@@ -2,8 +2,8 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | TAF-14 | `applying` | `tests/policies/table.rs::the_first_policy_that_selects_an_object_counts`, `tests/policies/props.rs::nothing_that_no_policy_names_is_ever_deleted` |
-//! | TAF-15 | `judge`, `Beginning` | `tests/policies/table.rs::an_object_goes_when_ttl_and_grace_have_passed`, `tests/policies/table.rs::an_object_is_new_by_the_servers_clock_as_well`, `tests/policies/props.rs::nothing_goes_within_the_grace_period_or_before_its_ttl` |
+//! | TAF-14 | `applying` | `tests/policies/table.rs::the_first_policy_that_selects_an_object_counts`, `tests/properties.rs::every_run_ends_with_nothing_that_a_policy_wants_to_go` |
+//! | TAF-15 | `judge`, `Beginning` | `tests/policies/table.rs::an_object_goes_when_ttl_and_grace_have_passed`, `tests/policies/table.rs::an_object_is_new_by_the_servers_clock_as_well`, `tests/sync/policies/grace.rs::nothing_goes_within_the_grace_period_of_a_start` |
 
 use std::time::Duration;
 

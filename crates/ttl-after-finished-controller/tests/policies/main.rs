@@ -1,9 +1,8 @@
-//! The rules of clean-up policies, case by case and for all inputs.
+//! The rules of clean-up policies, case by case.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod docs;
 mod kept;
-mod props;
 mod support;
 mod table;
 mod views;
