@@ -15,7 +15,7 @@ use crate::ledger::Told;
 /// When a Job finished.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Ended {
-    /// So many seconds ago, or in the future.
+    /// Seconds ago; in the future if negative.
     Ago(i64),
     /// Its condition has no time.
     Undated,

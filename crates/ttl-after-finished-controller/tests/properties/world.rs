@@ -65,7 +65,7 @@ pub(super) fn labels(key: &str, value: &str, on: bool) -> Labels {
 }
 
 impl Cluster {
-    /// With so many Jobs, which have a ttl of a minute.
+    /// With a Job for each name, with a ttl of a minute.
     pub(super) fn of(names: usize) -> Self {
         let mut cluster = Self::empty(names);
         (0..names).for_each(|job| cluster.create(job, Some(60), 0));

@@ -38,6 +38,7 @@ pub(crate) struct Namespace {
     pub(crate) keep: bool,
 }
 
+/// A clean-up policy.
 #[allow(clippy::struct_excessive_bools, reason = "each is drawn by itself")]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Policy {
@@ -76,33 +77,27 @@ impl Policy {
 
     /// As in a file.
     fn value(&self, name: &str) -> Value {
-        let kinds = [(self.jobs, "Job"), (self.pods, "Pod")];
-        let kinds: Vec<_> = kinds
-            .iter()
-            .filter(|(is_one, _)| *is_one)
-            .map(|(_, kind)| kind)
-            .collect();
+        let kinds: &[&str] = match (self.jobs, self.pods) {
+            (true, true) => &["Job", "Pod"],
+            (true, false) => &["Job"],
+            (false, _) => &["Pod"],
+        };
         let ttl = |ttl: Option<i64>| ttl.map_or_else(|| "never".to_owned(), |ttl| format!("{ttl}ms"));
         let mut policy = json!({
             "name": name, "kinds": kinds, "includeOwned": self.owned,
             "ttlAfterSucceeded": ttl(self.succeeded), "ttlAfterFailed": ttl(self.failed),
         });
-        let fields = [
-            (
-                "selector",
-                self.app.map(|app| json!({ "matchLabels": { "app": app } })),
-            ),
-            (
-                "namespaceSelector",
-                self.team.then(|| json!({ "matchLabels": { "team": "a" } })),
-            ),
-            ("maxPerHour", self.most.map(Value::from)),
-            ("keepLastFailed", self.keeps_last_failed.then(|| json!(1))),
-        ];
-        for (field, value) in fields {
-            if let Some(value) = value {
-                policy[field] = value;
-            }
+        if let Some(app) = self.app {
+            policy["selector"] = json!({ "matchLabels": { "app": app } });
+        }
+        if self.team {
+            policy["namespaceSelector"] = json!({ "matchLabels": { "team": "a" } });
+        }
+        if let Some(most) = self.most {
+            policy["maxPerHour"] = json!(most);
+        }
+        if self.keeps_last_failed {
+            policy["keepLastFailed"] = json!(1);
         }
         policy
     }
@@ -159,8 +154,8 @@ fn spans<T>(entries: &[(i64, T)]) -> impl Iterator<Item = (i64, i64, &T)> {
 }
 
 /// What wants an object gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Due {
+#[derive(Clone, Copy, Debug)]
+struct Due {
     at: i64,
     /// The policy, by its place; `None` for the object's own ttl.
     policy: Option<usize>,

@@ -37,7 +37,7 @@ controller_testing::seeded_bugs! { Budgets;
     a_refusal_of_protobuf_that_is_forgotten_is_found: found_with_faults(asks_again, 0, "asks again for protobuf");
     // A custom resource whose definition is gone counts as an object that is gone.
     a_kind_that_counts_as_served_for_good_is_found: found(remembers_what_is_served, 0, "it tells of others");
-    a_delete_that_is_missed_in_a_relist_is_found: found_with_faults(hoarding::<PodWire>, 34, "");
+    a_delete_that_is_missed_in_a_relist_is_found: found_with_faults(hoarding::<PodWire>, 34, "it should say");
 }
 
 /// Asks for the kinds of custom resources once.

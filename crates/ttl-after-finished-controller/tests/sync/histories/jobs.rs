@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use controller_testing::fault_history::{At, Draw};
-use controller_testing::history::Scripted;
 
-use super::scene::{Debris, Named, create, delete, finish, release, set_ttl};
+use super::scene::{Named, Step, create, delete, finish, release, set_ttl};
 use crate::ledger::Told;
 
 const TTLS: [Option<i64>; 7] = [
@@ -18,10 +17,7 @@ const TTLS: [Option<i64>; 7] = [
     Some(1_000_000),
 ];
 
-pub(super) fn steps<const POLICIES: bool>(
-    draw: &mut Draw,
-    length: Duration,
-) -> Vec<At<Scripted<Debris<POLICIES>>>> {
+pub(super) fn steps<const POLICIES: bool>(draw: &mut Draw, length: Duration) -> Vec<At<Step<POLICIES>>> {
     let jobs = draw.number(3..10);
     let named = |number| Named {
         is_pod: false,
@@ -59,7 +55,7 @@ pub(super) fn steps<const POLICIES: bool>(
 }
 
 /// Some have a finalizer.
-fn created<const POLICIES: bool>(draw: &mut Draw, job: Named) -> Scripted<Debris<POLICIES>> {
+fn created<const POLICIES: bool>(draw: &mut Draw, job: Named) -> Step<POLICIES> {
     let told = Told {
         ttl: draw.pick(&TTLS),
         held: draw.chance(20),
@@ -68,11 +64,7 @@ fn created<const POLICIES: bool>(draw: &mut Draw, job: Named) -> Scripted<Debris
     create(job, None, false, told)
 }
 
-fn finished<const POLICIES: bool>(
-    draw: &mut Draw,
-    job: Named,
-    longest_ago: usize,
-) -> Scripted<Debris<POLICIES>> {
+fn finished<const POLICIES: bool>(draw: &mut Draw, job: Named, longest_ago: usize) -> Step<POLICIES> {
     let ago = i64::try_from(draw.number(0..longest_ago)).unwrap();
     finish(job, ago, draw.chance(50))
 }

@@ -7,11 +7,11 @@ use std::fs;
 use std::time::Duration;
 
 use controller_testing::fault_history::{At, Draw};
-use controller_testing::history::{Scripted, step};
+use controller_testing::history::step;
 use controller_testing::past::millis;
 use serde_json::Value;
 
-use super::scene::{Debris, Named, change, create, finish, kept, labels, release, set_ttl};
+use super::scene::{Debris, Named, Step, change, create, finish, kept, labels, release, set_ttl};
 use crate::ledger::{BELIEVED, GRACE, Policy, Told, values};
 
 controller_testing::histories!(Debris<true>);
@@ -23,10 +23,7 @@ const BROKEN: &str = "policies: [";
 /// be late, as may the end of that file.
 pub(super) const PROMPTLY: i64 = GRACE + 2 * BELIEVED;
 
-pub(super) fn steps<const POLICIES: bool>(
-    draw: &mut Draw,
-    length: Duration,
-) -> Vec<At<Scripted<Debris<POLICIES>>>> {
+pub(super) fn steps<const POLICIES: bool>(draw: &mut Draw, length: Duration) -> Vec<At<Step<POLICIES>>> {
     let objects: Vec<_> = [(false, draw.number(2..6)), (true, draw.number(1..4))]
         .into_iter()
         .flat_map(|(is_pod, count)| (0..count).map(move |number| Named { is_pod, number }))
@@ -80,7 +77,7 @@ pub(super) fn steps<const POLICIES: bool>(
 }
 
 /// Some have ended, have a controller or a finalizer.
-fn created<const POLICIES: bool>(draw: &mut Draw, named: Named) -> Scripted<Debris<POLICIES>> {
+fn created<const POLICIES: bool>(draw: &mut Draw, named: Named) -> Step<POLICIES> {
     let ago = draw
         .chance(60)
         .then(|| i64::try_from(draw.number(0..200)).unwrap());
@@ -96,7 +93,7 @@ fn created<const POLICIES: bool>(draw: &mut Draw, named: Named) -> Scripted<Debr
     create(named, ago, failed, told)
 }
 
-fn label<const POLICIES: bool>(draw: &mut Draw, object: Named) -> Scripted<Debris<POLICIES>> {
+fn label<const POLICIES: bool>(draw: &mut Draw, object: Named) -> Step<POLICIES> {
     let app = draw.pick(&APPS);
     let edits = move |object: &mut Value| object["metadata"]["labels"] = labels(app);
     change(&format!("gets the label {app:?}"), object, edits, move |told| {
@@ -104,14 +101,14 @@ fn label<const POLICIES: bool>(draw: &mut Draw, object: Named) -> Scripted<Debri
     })
 }
 
-fn keep<const POLICIES: bool>(draw: &mut Draw, object: Named) -> Scripted<Debris<POLICIES>> {
+fn keep<const POLICIES: bool>(draw: &mut Draw, object: Named) -> Step<POLICIES> {
     let keep = draw.chance(50);
     let edits = move |object: &mut Value| object["metadata"]["annotations"] = kept(keep);
     let says = format!("is annotated to be kept: {keep}");
     change(&says, object, edits, move |told| told.keep = keep)
 }
 
-fn labels_namespace<const POLICIES: bool>(draw: &mut Draw) -> Scripted<Debris<POLICIES>> {
+fn labels_namespace<const POLICIES: bool>(draw: &mut Draw) -> Step<POLICIES> {
     let team = draw.chance(50);
     let says = format!("the namespace has the label of the team: {team}");
     step(says, move |scene: &mut Debris<POLICIES>, server| {
@@ -119,7 +116,7 @@ fn labels_namespace<const POLICIES: bool>(draw: &mut Draw) -> Scripted<Debris<PO
     })
 }
 
-fn keeps_namespace<const POLICIES: bool>(draw: &mut Draw) -> Scripted<Debris<POLICIES>> {
+fn keeps_namespace<const POLICIES: bool>(draw: &mut Draw) -> Step<POLICIES> {
     let keep = draw.chance(30);
     let says = format!("the namespace is annotated to be kept: {keep}");
     step(says, move |scene: &mut Debris<POLICIES>, server| {
@@ -127,7 +124,7 @@ fn keeps_namespace<const POLICIES: bool>(draw: &mut Draw) -> Scripted<Debris<POL
     })
 }
 
-fn writes_policies<const POLICIES: bool>(draw: &mut Draw, is_limited: bool) -> Scripted<Debris<POLICIES>> {
+fn writes_policies<const POLICIES: bool>(draw: &mut Draw, is_limited: bool) -> Step<POLICIES> {
     // The first names pods, so every process watches them.
     let policies: Vec<_> = (0..draw.number(1..4))
         .map(|place| policy(draw, place == 0, is_limited))
@@ -165,7 +162,7 @@ pub(super) fn text(files: &[(i64, Vec<Policy>)]) -> String {
     })
 }
 
-fn breaks_policies<const POLICIES: bool>() -> Scripted<Debris<POLICIES>> {
+fn breaks_policies<const POLICIES: bool>() -> Step<POLICIES> {
     let says = "the file is broken, unless it is new";
     step(says, |scene: &mut Debris<POLICIES>, server| {
         // Unless each process has read the last file, nobody could say whether one will.

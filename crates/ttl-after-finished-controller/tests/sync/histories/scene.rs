@@ -37,6 +37,8 @@ pub(super) struct Debris<const POLICIES: bool> {
     unseen: Option<String>,
 }
 
+pub(super) type Step<const POLICIES: bool> = Scripted<Debris<POLICIES>>;
+
 /// A Job or a pod, by its number.
 #[derive(Clone, Copy)]
 pub(super) struct Named {
@@ -291,13 +293,13 @@ fn ended(is_pod: bool, finished: i64, failed: bool) -> Value {
     json!({ "conditions": [{ "type": how, "status": "True", "lastTransitionTime": time }] })
 }
 
-/// An object is created, in the place of the one of its name; it ended so many seconds ago.
+/// An object is created, in the place of the one of its name. `ago`: seconds since its end.
 pub(super) fn create<const POLICIES: bool>(
     named: Named,
     ago: Option<i64>,
     failed: bool,
     told: Told,
-) -> Scripted<Debris<POLICIES>> {
+) -> Step<POLICIES> {
     let name = named.name();
     let says = format!("{name} is created anew, ended {ago:?} s ago, failed: {failed}, {told:?}");
     step(says, move |scene: &mut Debris<POLICIES>, server| {
@@ -334,11 +336,7 @@ pub(super) fn create<const POLICIES: bool>(
 }
 
 /// The object ended some seconds ago.
-pub(super) fn finish<const POLICIES: bool>(
-    object: Named,
-    ago: i64,
-    failed: bool,
-) -> Scripted<Debris<POLICIES>> {
+pub(super) fn finish<const POLICIES: bool>(object: Named, ago: i64, failed: bool) -> Step<POLICIES> {
     let says = format!("{} ended {ago} s ago, failed: {failed}", object.name());
     step(says, move |scene: &mut Debris<POLICIES>, server| {
         let finished = second(server) - ago;
@@ -351,7 +349,7 @@ pub(super) fn finish<const POLICIES: bool>(
 }
 
 /// The own ttl of a Job is set, raised, lowered or removed.
-pub(super) fn set_ttl<const POLICIES: bool>(job: Named, ttl: Option<i64>) -> Scripted<Debris<POLICIES>> {
+pub(super) fn set_ttl<const POLICIES: bool>(job: Named, ttl: Option<i64>) -> Step<POLICIES> {
     let says = format!("{} gets the ttl {ttl:?}", job.name());
     step(says, move |scene: &mut Debris<POLICIES>, server| {
         let edits = |job: &mut Value| job["spec"]["ttlSecondsAfterFinished"] = json!(ttl);
@@ -359,7 +357,7 @@ pub(super) fn set_ttl<const POLICIES: bool>(job: Named, ttl: Option<i64>) -> Scr
     })
 }
 
-pub(super) fn release<const POLICIES: bool>(object: Named) -> Scripted<Debris<POLICIES>> {
+pub(super) fn release<const POLICIES: bool>(object: Named) -> Step<POLICIES> {
     let says = format!("the finalizer of {} is taken away", object.name());
     step(says, move |scene: &mut Debris<POLICIES>, server| {
         let edits = |object: &mut Value| object["metadata"]["finalizers"] = Value::Null;
@@ -367,7 +365,7 @@ pub(super) fn release<const POLICIES: bool>(object: Named) -> Scripted<Debris<PO
     })
 }
 
-pub(super) fn delete<const POLICIES: bool>(object: Named) -> Scripted<Debris<POLICIES>> {
+pub(super) fn delete<const POLICIES: bool>(object: Named) -> Step<POLICIES> {
     let says = format!("somebody deletes {}", object.name());
     step(says, move |scene: &mut Debris<POLICIES>, server| {
         let pasts = scene.pasts(object.is_pod);
@@ -381,7 +379,7 @@ pub(super) fn change<const POLICIES: bool>(
     object: Named,
     edits: impl Fn(&mut Value) + Send + Sync + 'static,
     told: impl Fn(&mut Told) + Send + Sync + 'static,
-) -> Scripted<Debris<POLICIES>> {
+) -> Step<POLICIES> {
     step(
         format!("{} {says}", object.name()),
         move |scene: &mut Debris<POLICIES>, server| {

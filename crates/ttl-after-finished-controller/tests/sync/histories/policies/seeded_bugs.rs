@@ -28,7 +28,7 @@ fn a_delete_without_the_version_is_found() {
         &Histories::<Debris>::with(forgets_the_version),
         FaultKind::Writes,
         81,
-        "",
+        "annotated to be kept",
     );
 }
 
@@ -82,7 +82,7 @@ fn a_last_failed_object_that_is_not_kept_is_found() {
 
 #[test]
 fn a_file_that_is_not_read_again_is_found() {
-    found(&with_config(|_| {}), 2, "");
+    found(&with_config(|_| {}), 2, "is still there");
 }
 
 /// A controller that stays with this config, whatever the file says later.
