@@ -3,7 +3,7 @@
 
 mod docs;
 mod kept;
-mod support;
+pub(crate) mod support;
 mod table;
 mod views;
 mod wrong;

@@ -1,7 +1,6 @@
 //! Jobs on the API server, their namespace, what others do to them, and what the ledger says of each delete.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use controller_core::api::CallFailed;
 use controller_core::config::GoDuration;
@@ -20,6 +19,7 @@ use ttl_after_finished_controller::{Stores, TtlAfterFinishedController};
 use super::Bug;
 use super::acts::Act;
 use crate::ledger::{GRACE, Ledger, Namespace, Policy, Told, applying, values};
+use crate::policies::support::named;
 
 pub(super) const JOBS: usize = 3;
 const TEAM: &str = "team";
@@ -124,23 +124,10 @@ impl Cluster {
         self.pasts.0.retain(|past| past.until.is_none());
         self.pasts
             .begin(now, key(number).name.to_string(), uid.clone(), told);
-        let mut candidate = Candidate {
-            kind: FinishedKind::Job,
-            object: JobView {
-                key: key(number),
-                uid: uid.as_str().into(),
-                version: "".into(),
-                ttl_seconds: ttl,
-                finish: None,
-                deleting: false,
-            },
-            failed: false,
-            labels: Arc::default(),
-            owner: None,
-            mirror: false,
-            keep: false,
-            finalizers: None,
-        };
+        let mut candidate = named(FinishedKind::Job, &key(number).name);
+        candidate.object.uid = uid.as_str().into();
+        candidate.object.ttl_seconds = ttl;
+        candidate.object.finish = None;
         self.show(&mut candidate);
         self.jobs.insert(key(number), candidate);
     }

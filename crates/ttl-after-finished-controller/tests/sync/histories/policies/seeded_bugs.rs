@@ -62,27 +62,31 @@ fn a_grace_period_that_does_not_count_is_found() {
 
 #[test]
 fn a_brake_that_never_holds_is_found() {
-    let unlimited = with_config(|config| {
-        for policy in &mut config.policies.0 {
-            policy.as_object_mut().unwrap().remove("maxPerHour");
-        }
-    });
-    found(&unlimited, 1, "deletes more than its maxPerHour");
+    found(
+        &with_config(|config| without(config, "maxPerHour")),
+        1,
+        "deletes more than its maxPerHour",
+    );
 }
 
 #[test]
 fn a_last_failed_object_that_is_not_kept_is_found() {
-    let forgetful = with_config(|config| {
-        for policy in &mut config.policies.0 {
-            policy.as_object_mut().unwrap().remove("keepLastFailed");
-        }
-    });
-    found(&forgetful, 70, "it is the last that failed");
+    found(
+        &with_config(|config| without(config, "keepLastFailed")),
+        70,
+        "it is the last that failed",
+    );
 }
 
 #[test]
 fn a_file_that_is_not_read_again_is_found() {
     found(&with_config(|_| {}), 2, "is still there");
+}
+
+fn without(config: &mut Config, field: &str) {
+    for policy in &mut config.policies.0 {
+        policy.as_object_mut().unwrap().remove(field);
+    }
 }
 
 /// A controller that stays with this config, whatever the file says later.
