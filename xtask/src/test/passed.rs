@@ -4,7 +4,7 @@
 //! the files that it may read, its arguments, its variables and its tools. The last run that passed is kept in
 //! `test-results/` of the target directory, with its output.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
@@ -21,6 +21,15 @@ use crate::command::{self, git, name, root};
 const IN_PATH: [&str; 5] = ["git", "helm", "kubectl", "openssl", "promtool"];
 /// The crate whose tests start the programs of others.
 const DEMO: &str = "demo";
+/// Texts and charts. The tests of `crates/` read only those that their sources name.
+const TEXTS: [&str; 6] = [
+    ".github",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "README.md",
+    "charts",
+    "docs",
+];
 
 /// The runs that passed before, and the content of this one.
 pub(super) struct Passed<'a> {
@@ -28,6 +37,8 @@ pub(super) struct Passed<'a> {
     /// Git's hash by absolute path.
     hashes: BTreeMap<PathBuf, String>,
     programs: &'a [Program],
+    /// The files of [`TEXTS`] that no test of `crates/` reads.
+    unread: BTreeSet<PathBuf>,
     /// The variables of this process that the sources of the workspace name.
     variables: Vec<String>,
 }
@@ -44,13 +55,14 @@ impl<'a> Passed<'a> {
         let files = listed.lines().map(|line| root().join(line));
         // Git lists a file that is deleted.
         let mut paths: Vec<PathBuf> = files.filter(|path| path.is_file()).collect();
-        let variables = named_in(&paths)?;
+        let (variables, unread) = (named_in(&paths)?, unread(&paths)?);
         paths.extend(built.tests.iter().map(|binary| binary.executable.clone()));
         paths.extend(built.programs.iter().map(|program| program.executable.clone()));
         Ok(Self {
             folder: command::target_dir().join("test-results"),
             hashes: hashes(paths)?,
             programs: &built.programs,
+            unread,
             variables,
         })
     }
@@ -83,7 +95,7 @@ impl<'a> Passed<'a> {
             return path == binary.executable;
         }
         let of_others = path.starts_with(&crates) || path.starts_with(root().join("xtask"));
-        path.starts_with(&binary.folder) || !(alone && of_others)
+        path.starts_with(&binary.folder) || !(alone && (of_others || self.unread.contains(path)))
     }
 
     /// The output of the last run, if it passed with this content.
@@ -114,15 +126,36 @@ impl<'a> Passed<'a> {
     }
 }
 
+/// The text of the Rust sources among `files` below `folder`.
+fn sources(files: &[PathBuf], folder: &Path) -> Result<String> {
+    let rust = files
+        .iter()
+        .filter(|file| file.extension().is_some_and(|extension| extension == "rs"));
+    rust.filter(|file| file.starts_with(folder))
+        .map(|file| fs::read_to_string(file).with_context(|| format!("read {}", file.display())))
+        .collect()
+}
+
+/// The [`TEXTS`] among `files` to which no source of `crates/` leads, by their own path or by that of a folder in `charts`
+/// or `docs`. What a source includes is in the test binary.
+fn unread(files: &[PathBuf]) -> Result<BTreeSet<PathBuf>> {
+    let sources = sources(files, &root().join("crates"))?;
+    let lines = sources.lines();
+    let leading: String = lines
+        .filter(|line| line.contains("../../") && !line.contains("include_str!"))
+        .collect();
+    let is_unread = |file: &Path| {
+        let path = file.strip_prefix(root()).unwrap_or(file);
+        let mut places = path.ancestors().filter(|place| place.components().count() > 1);
+        TEXTS.iter().any(|text| path.starts_with(text))
+            && !places.any(|place| leading.contains(&*place.to_string_lossy()))
+    };
+    Ok(files.iter().filter(|file| is_unread(file)).cloned().collect())
+}
+
 /// The variables of this process whose names are in quotes in the Rust sources among `files`, and those of proptest.
 fn named_in(files: &[PathBuf]) -> Result<Vec<String>> {
-    let mut sources = String::new();
-    for file in files
-        .iter()
-        .filter(|file| file.extension().is_some_and(|extension| extension == "rs"))
-    {
-        sources += &fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?;
-    }
+    let sources = sources(files, Path::new("/"))?;
     let mut variables: Vec<String> = std::env::vars_os()
         .filter(|(name, _)| {
             let name = name.to_string_lossy();
@@ -225,7 +258,11 @@ mod tests {
         let on = |content: &str, path: &Path| content.contains(&format!("file {} ", path.display()));
         for (path, of_controller, of_demo) in [
             ("docs/clean-up.md", true, true),
-            ("charts/src/ttl-controller/rules.yaml", true, true),
+            ("docs/drain.md", false, true),
+            ("README.md", false, true),
+            ("charts/tests/ttl-controller/golden.yaml", true, true),
+            // It is in the binary.
+            ("charts/src/ttl-controller/rules.yaml", false, true),
             ("Cargo.lock", true, true),
             ("crates/ttl-controller/tests/rules.rs", true, true),
             ("crates/demo/Cargo.toml", false, true),
