@@ -149,7 +149,7 @@ impl Cluster {
             _acting: server.run((controller.actors)()),
             server,
             clock: Clock::starting_at(start),
-            recording: Recording::for_rules(rules::text(controller.name)),
+            recording: Recording::for_rules(&rules::text(controller.name)),
             replicas: Vec::new(),
             fault: None,
             stays: Duration::ZERO,

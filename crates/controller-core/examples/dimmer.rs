@@ -1,7 +1,7 @@
 //! A whole controller: it brings each lamp, which is a `ConfigMap`, to its wanted brightness, one step per write.
 //!
 //! CONTRIBUTING.md explains it piece by piece. Run it on the cluster of your kubeconfig with `cargo run -p
-//! controller-core --example dimmer -- --leader-elect=false`.
+//! controller-runtime --example dimmer -- --leader-elect=false`.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

@@ -33,6 +33,8 @@ pub(super) struct Program {
 pub(super) struct Binary {
     /// Folder of the package.
     pub(super) folder: PathBuf,
+    /// Folder of the package in which its sources are. It may be another one.
+    pub(super) sources: PathBuf,
     /// Name of the target.
     pub(super) target: String,
     pub(super) executable: PathBuf,
@@ -88,6 +90,7 @@ fn built(messages: &str) -> Result<Built> {
             if profile.test {
                 found.tests.push(Binary {
                     folder,
+                    sources: package(&target.src_path)?,
                     live: live_tests(&target.src_path)?,
                     target: target.name,
                     executable,
@@ -115,6 +118,16 @@ impl std::fmt::Display for Binary {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} ({})", command::name(&self.folder), self.target)
     }
+}
+
+/// The folder of the package in which `source` is.
+fn package(source: &Path) -> Result<PathBuf> {
+    let source = source
+        .canonicalize()
+        .with_context(|| format!("find {}", source.display()))?;
+    let mut folders = source.ancestors();
+    let package = folders.find(|folder| folder.join("Cargo.toml").is_file());
+    Ok(package.unwrap_or(&source).to_owned())
 }
 
 /// The tests that need a control plane, below the root `source` of an integration test.
@@ -172,6 +185,15 @@ mod tests {
     }
 
     #[test]
+    fn sources_may_be_in_another_package() {
+        let core = command::root().join("crates/controller-core");
+        let tests = "crates/controller-runtime/../controller-core/tests/event_loop/main.rs";
+        assert_eq!(package(&command::root().join(tests)).unwrap(), core);
+        let charts = command::root().join("charts/tests/alerts/main.rs");
+        assert_eq!(package(&charts).unwrap(), command::root());
+    }
+
+    #[test]
     fn a_test_that_needs_all_programs_is_named() {
         let mut live = Live::default();
         live.add(
@@ -206,6 +228,7 @@ mod tests {
         ];
         let processes = Binary {
             folder: package.clone(),
+            sources: package.clone(),
             target: "processes".to_owned(),
             executable: "/target/processes-1".into(),
             live: live_tests(&package.join("tests/processes.rs")).unwrap(),

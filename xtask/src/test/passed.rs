@@ -95,7 +95,9 @@ impl<'a> Passed<'a> {
             return path == binary.executable;
         }
         let of_others = path.starts_with(&crates) || path.starts_with(root().join("xtask"));
-        path.starts_with(&binary.folder) || !(alone && (of_others || self.unread.contains(path)))
+        let own = [&binary.folder, &binary.sources];
+        own.iter().any(|folder| path.starts_with(folder))
+            || !(alone && (of_others || self.unread.contains(path)))
     }
 
     /// The output of the last run, if it passed with this content.
@@ -223,8 +225,14 @@ mod tests {
             folder: package(name),
             executable: folder.join(name),
         });
-        let tests = [("ttl-controller", "live"), ("demo", "end_to_end")].map(|(name, target)| Binary {
+        let tests = [
+            ("ttl-controller", "ttl-controller", "live"),
+            ("demo", "demo", "end_to_end"),
+            ("controller-runtime", "controller-core", "event_loop"),
+        ]
+        .map(|(name, sources, target)| Binary {
             folder: package(name),
+            sources: package(sources),
             target: target.to_owned(),
             executable: folder.join(target),
             live: Live::default(),
@@ -241,17 +249,17 @@ mod tests {
         }
     }
 
-    /// The content of the test binaries of a controller and of the demo, without arguments.
-    fn contents(folder: &Path) -> [String; 2] {
+    /// The content of the test binaries of a controller, of the demo and of the core, without arguments.
+    fn contents(folder: &Path) -> [String; 3] {
         let built = built(folder);
         let passed = Passed::of(&built).unwrap();
-        [0, 1].map(|number: usize| passed.content(&built.tests[number], &Command::new("true")))
+        [0, 1, 2].map(|number: usize| passed.content(&built.tests[number], &Command::new("true")))
     }
 
     #[test]
     fn a_run_depends_on_what_its_tests_may_use_and_on_nothing_else() {
         let folder = tempfile::tempdir().unwrap();
-        let [controller, demo] = contents(folder.path());
+        let [controller, demo, core] = contents(folder.path());
         let on = |content: &str, path: &Path| content.contains(&format!("file {} ", path.display()));
         for (path, of_controller, of_demo) in [
             ("docs/clean-up.md", true, true),
@@ -271,6 +279,14 @@ mod tests {
                 (of_controller, of_demo),
                 "{path:?}"
             );
+        }
+        // The tests of the core are built by the runtime.
+        for (path, of_core) in [
+            ("crates/controller-core/tests/proptest-regressions/sim.txt", true),
+            ("crates/controller-runtime/tests/run.rs", true),
+            ("crates/ttl-controller/tests/rules.rs", false),
+        ] {
+            assert_eq!(on(&core, &root().join(path)), of_core, "{path}");
         }
         for (program, of_controller, of_demo) in [
             ("live", true, false),

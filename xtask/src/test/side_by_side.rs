@@ -113,6 +113,7 @@ mod tests {
     fn binary(target: &str) -> Binary {
         Binary {
             folder: PathBuf::from("/crates/some"),
+            sources: PathBuf::from("/crates/some"),
             target: target.to_owned(),
             executable: PathBuf::new(),
             live: Live::default(),
