@@ -61,6 +61,7 @@ struct Message {
 #[derive(Deserialize)]
 struct Target {
     name: String,
+    kind: Vec<String>,
     src_path: PathBuf,
 }
 
@@ -95,7 +96,7 @@ fn built(messages: &str) -> Result<Built> {
                     target: target.name,
                     executable,
                 });
-            } else {
+            } else if target.kind == ["bin"] {
                 found.programs.push(Program { folder, executable });
             }
         }
@@ -212,18 +213,20 @@ mod tests {
     #[test]
     fn tests_and_the_programs_that_they_start_are_told_apart() {
         let package = command::root().join("crates/local-control-plane");
-        let artifact = |target: &str, test: bool, executable: Option<&str>| {
+        let artifact = |target: &str, kind: &str, test: bool, executable: Option<&str>| {
             serde_json::json!({
                 "reason": "compiler-artifact", "manifest_path": package.join("Cargo.toml"), "profile": {"test": test},
-                "target": {"name": target, "src_path": package.join("tests").join(target).with_extension("rs")},
+                "target": {"name": target, "kind": [kind], "src_path": package.join("tests").join(target).with_extension("rs")},
                 "executable": executable,
             })
             .to_string()
         };
         let messages = [
-            artifact("kubectl", true, None),
-            artifact("kubectl", false, Some("/target/kubectl")),
-            artifact("processes", true, Some("/target/processes-1")),
+            artifact("kubectl", "test", true, None),
+            artifact("kubectl", "bin", false, Some("/target/kubectl")),
+            // No test starts an example.
+            artifact("leases", "example", false, Some("/target/examples/leases")),
+            artifact("processes", "test", true, Some("/target/processes-1")),
             r#"{"reason": "build-finished", "success": true}"#.to_owned(),
         ];
         let processes = Binary {
