@@ -83,8 +83,10 @@ async fn all(control_plane: &ControlPlane) -> BTreeSet<String> {
                 let mut managers = metadata.managed_fields.iter().flatten();
                 let is_its_own = managers.any(|by| by.manager.as_deref() == Some(API_SERVER));
                 let (namespace, name) = (metadata.namespace.unwrap_or_default(), metadata.name.unwrap());
-                // One that is slow to start records some about its Service and its ServiceCIDR.
-                if resource.kind == "Event" && is_its_own {
+                // One that is slow to start records one about an object without a name, whose name is a uid, and one
+                // about its Service.
+                let is_of_start = !name.contains('.') || name.starts_with("kubernetes.");
+                if resource.kind == "Event" && is_its_own && is_of_start {
                     continue;
                 }
                 all.insert(format!("{} {namespace}/{name}", resource.kind));

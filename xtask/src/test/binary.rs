@@ -214,10 +214,10 @@ mod tests {
     fn tests_and_the_programs_that_they_start_are_told_apart() {
         let package = command::root().join("crates/local-control-plane");
         let artifact = |target: &str, kind: &str, test: bool, executable: Option<&str>| {
+            let source = package.join("tests").join(target).with_extension("rs");
             serde_json::json!({
                 "reason": "compiler-artifact", "manifest_path": package.join("Cargo.toml"), "profile": {"test": test},
-                "target": {"name": target, "kind": [kind], "src_path": package.join("tests").join(target).with_extension("rs")},
-                "executable": executable,
+                "target": {"name": target, "kind": [kind], "src_path": source}, "executable": executable,
             })
             .to_string()
         };

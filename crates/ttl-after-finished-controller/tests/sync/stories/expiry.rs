@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::stories::{Finish, Jobs, LATE};
 
-/// Who records an event in an API server that is slow to start: about its Service or their addresses.
+/// Who records an event in an API server that is slow to start: about its Service, or their addresses or ports.
 const OF_THE_API_SERVER: [&str; 3] = [
     "ipallocator-repair-controller",
     "kubernetes-service-cidr-controller",
