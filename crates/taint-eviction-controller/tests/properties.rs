@@ -29,6 +29,7 @@ use prometheus::Registry;
 use proptest::prelude::*;
 use serde_json::json;
 use taint_eviction_controller::TaintEvictionController;
+use taint_eviction_controller::brake::LAST_DELETE;
 use taint_eviction_controller::decide::LeaseNotes;
 use taint_eviction_controller::requests::{Answer, LeaseRead, Query};
 use taint_eviction_controller::state::{Key, State};
@@ -170,6 +171,15 @@ impl Model for Cluster {
         }
     }
 
+    /// As the brake expects: no leader can know what another has sent before.
+    fn arrives_within(&self) -> Duration {
+        if self.is_held_for_ever() {
+            LAST_DELETE
+        } else {
+            Duration::MAX
+        }
+    }
+
     /// A brake that is engaged is news to each leader.
     fn leaders_agree(&self) -> bool {
         !self.is_held_for_ever()
@@ -223,13 +233,13 @@ impl Explored for Cluster {
     }
 }
 
-/// The first taint comes to a node, with a `timeAdded` of so many seconds ago or without.
+/// The first taint comes to a node, with a `timeAdded` some seconds ago or without.
 const fn tainted(node: usize, ago: Option<i64>) -> Act {
     let taint = 0;
     Act::Taint { node, taint, ago }
 }
 
-/// A pod is bound that tolerates nothing, or everything for so many seconds.
+/// A pod is bound that tolerates nothing, or everything for some seconds.
 fn bound(pod: usize, node: usize, seconds: Option<i64>) -> Act {
     let ago = 0;
     let tolerations = seconds.map_or_else(Vec::new, |seconds| all(Some(seconds)));

@@ -19,6 +19,8 @@ pub(super) struct Flying<M: Model> {
     pub(super) answer: Option<Completed<ModelAnswerOf<M>>>,
     /// Set if the request has not arrived and will fail at that time.
     pub(super) fails_at: Option<Duration>,
+    /// Once its sender is gone, it arrives before this time or never.
+    pub(super) arrives_before: Duration,
 }
 
 pub(super) fn pick<M: Model>(in_flight: &mut [Flying<M>], which: usize) -> Option<&mut Flying<M>> {

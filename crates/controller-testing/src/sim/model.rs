@@ -58,7 +58,7 @@ pub trait Model {
         Ok(())
     }
 
-    /// What a request that gets `failure` is told.
+    /// The failure that a request sees where the API server fails with `failure`.
     fn told(&self, failure: SimFailure) -> SimFailure {
         failure
     }
@@ -93,9 +93,10 @@ pub trait Model {
         Duration::ZERO
     }
 
-    /// True if a request arrives while its sender lives, or never.
-    fn is_prompt(&self) -> bool {
-        false
+    /// How long after it was sent a request may still arrive, once its sender is gone. Zero: it arrives while its
+    /// sender lives, or never.
+    fn arrives_within(&self) -> Duration {
+        Duration::MAX
     }
 
     /// Lets others finish what they have begun; returns whether there was anything.
@@ -170,7 +171,7 @@ pub enum Op<A> {
     /// A request fails after ten seconds.
     Hang(usize),
     Pass(Duration),
-    /// The wall clock of the process jumps: now it is so many seconds ahead of the API server's, or behind.
+    /// The wall clock of the process jumps: now it is this number of seconds ahead of the API server's, or behind.
     Clock(i64),
     /// A term begins or ends; one that begins ends that of another process.
     Lead(bool),

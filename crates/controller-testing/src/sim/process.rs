@@ -19,7 +19,7 @@ use super::permits::retries;
 pub enum Role {
     /// It writes while it has the term, which one process has at a time.
     Elected,
-    /// It leads, whoever else does.
+    /// It leads, whether or not another does.
     Leader,
     /// It leads, and writes nothing.
     DryRun,
@@ -82,6 +82,7 @@ impl<M: Model> Process<M> {
     pub(super) fn read_clock(&mut self, clock: Now) {
         let wall = clock.wall.checked_add(self.ahead).unwrap();
         self.now = Now { wall, ..clock };
+        self.forget_the_late();
     }
 
     /// What the API server's clock shows when this process's shows `now`.
@@ -97,8 +98,8 @@ impl<M: Model> Process<M> {
         self.leading = false;
     }
 
-    /// A term begins or ends. With `is_prompt`, the requests that are dropped at its end never arrive.
-    pub(super) fn lead(&mut self, leading: bool, is_prompt: bool) {
+    /// A term begins or ends.
+    pub(super) fn lead(&mut self, leading: bool) {
         if std::mem::replace(&mut self.leading, leading) == leading {
             return;
         }
@@ -109,14 +110,15 @@ impl<M: Model> Process<M> {
             for (id, completed) in ids {
                 self.event_loop.completed(id, completed, self.now);
             }
-            self.forget_the_dropped(is_prompt);
+            self.forget_the_late();
         }
     }
 
-    pub(super) fn forget_the_dropped(&mut self, is_prompt: bool) {
-        if is_prompt {
-            self.in_flight.retain(|flying| flying.id.is_some());
-        }
+    /// Forgets the requests whose sender is gone and that come too late to arrive.
+    pub(super) fn forget_the_late(&mut self) {
+        let now = self.now.uptime;
+        self.in_flight
+            .retain(|flying| flying.id.is_some() || now < flying.arrives_before);
     }
 
     /// Adds everything but the stores.

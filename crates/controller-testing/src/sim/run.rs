@@ -240,6 +240,7 @@ impl<M: Model> Sim<M> {
                     ask,
                     answer: None,
                     fails_at: None,
+                    arrives_before: self.clock.uptime.saturating_add(self.model.arrives_within()),
                 });
             }
             self.process.again = polled.again;
@@ -305,7 +306,7 @@ impl<M: Model> Sim<M> {
         let Some(flying) = pick(&mut self.process.in_flight, which) else {
             return;
         };
-        if may_arrive && self.model.is_prompt() {
+        if may_arrive && self.model.arrives_within().is_zero() {
             phrased::arrive(&mut self.model, flying, self.clock, &mut self.phrased);
         }
         let arrived = flying.answer.is_some();
@@ -344,7 +345,7 @@ impl<M: Model> Sim<M> {
 
     /// A term of the process begins, and that of another ends; or its own ends.
     pub(super) fn lead(&mut self, leading: bool) {
-        let (number, is_prompt) = (self.process.number, self.model.is_prompt());
+        let number = self.process.number;
         match self.process.role {
             Role::DryRun if !leading => return,
             Role::DryRun | Role::Leader => {}
@@ -354,21 +355,21 @@ impl<M: Model> Sim<M> {
                 let mut others = self.others.iter_mut();
                 if let Some(other) = others.find(|other| Some(other.number) == holder && hears) {
                     other.read_clock(self.clock);
-                    other.lead(false, is_prompt);
+                    other.lead(false);
                 }
                 if leading || self.term == Some(number) {
                     self.term = leading.then_some(number);
                 }
             }
         }
-        self.process.lead(leading, is_prompt);
+        self.process.lead(leading);
     }
 
     fn crash(&mut self) {
         for flying in &mut self.process.in_flight {
             flying.id = None;
         }
-        self.process.forget_the_dropped(self.model.is_prompt());
+        self.process.forget_the_late();
         let leading = self.process.leading;
         self.process.restart(&mut self.model);
         self.lead(leading);

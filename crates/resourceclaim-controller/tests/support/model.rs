@@ -66,8 +66,12 @@ impl Model for Server {
         self.permit_every
     }
 
-    fn is_prompt(&self) -> bool {
-        self.is_prompt
+    fn arrives_within(&self) -> Duration {
+        if self.is_prompt {
+            Duration::ZERO
+        } else {
+            Duration::MAX
+        }
     }
 
     fn act(&mut self, action: &Act, _: Now) {

@@ -68,6 +68,26 @@ fn a_pod_that_the_brake_lets_go_while_no_node_is_seen_goes_later() {
     sim::run(Cluster::braked(Some(GoDuration::from_secs(60))), &ops);
 }
 
+/// What a leader sent before it died comes within half a minute, or never.
+#[test]
+fn a_delete_of_a_leader_that_died_long_ago_does_not_come() {
+    let ops = [
+        Op::Act(tainted(1, Some(0))),
+        Op::Act(bound(0, 1, None)),
+        Op::Act(bound(1, 1, None)),
+        Op::Deliver(0),
+        Op::Deliver(1),
+        Op::Pass(Duration::from_secs(5)),
+        Op::Answer(0),
+        Op::Answer(0),
+        Op::Answer(0),
+        Op::Answer(0),
+        Op::Crash,
+        Op::Pass(Duration::from_secs(400)),
+    ];
+    sim::run(Cluster::braked(None), &ops);
+}
+
 /// The second gap in which no node is seen counts as the first, in which the deadline lies.
 #[rstest]
 fn a_pod_whose_next_try_comes_while_no_node_is_seen_is_tried_again(
