@@ -20,8 +20,8 @@ use crate::ledger::{BELIEVED, Ledger, Namespace, Policy, Told, applying};
 use crate::world::job as job_of;
 
 const KEEP: &str = "ttl-after-finished-controller/keep";
-/// Later than any history lasts, in milliseconds since the start.
-const NEVER: i64 = 600_000;
+/// Later than any history lasts, an hour's outage included, in milliseconds since the start.
+const NEVER: i64 = 24 * 3_600_000;
 
 /// Jobs with ttls of their own; with `POLICIES` also pods, and the policies that clean both up.
 pub(super) struct Debris<const POLICIES: bool> {
