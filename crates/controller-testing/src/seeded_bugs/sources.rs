@@ -8,6 +8,9 @@ use controller_runtime::informer::{BoxSource, Source};
 
 use super::Surroundings;
 
+/// Failures in a row until a [`Tired`] source gives up.
+const PATIENCE: usize = 100;
+
 /// Changes the events of a source.
 pub type Retell<V> = Box<dyn FnMut(&mut SourceEvent<V>) + Send>;
 
@@ -53,6 +56,35 @@ impl<S: Source> Source for Stubborn<S> {
 
     async fn next(&mut self) -> SourceEvent<S::View> {
         self.0.next().await
+    }
+}
+
+/// Gives one kind up for good once its lists and watches have failed 100 times in a row, which takes minutes.
+pub fn tires<W: Wire>(env: Surroundings) -> Surroundings {
+    env.over_source::<W>(|source| BoxSource::new(Tired { source, failures: 0 }))
+}
+
+struct Tired<S> {
+    source: S,
+    /// In a row.
+    failures: usize,
+}
+
+impl<S: Source> Source for Tired<S> {
+    type View = S::View;
+
+    async fn next(&mut self) -> SourceEvent<S::View> {
+        if self.failures == PATIENCE {
+            return std::future::pending().await;
+        }
+        let event = self.source.next().await;
+        let has_failed = matches!(event, SourceEvent::Failed(_));
+        self.failures = if has_failed { self.failures + 1 } else { 0 };
+        event
+    }
+
+    fn list_again(&mut self) {
+        self.source.list_again();
     }
 }
 

@@ -10,7 +10,7 @@ use controller_testing::fault_history::FaultKind;
 use controller_testing::history::Histories;
 use controller_testing::seeded_bugs::{
     forgets_to_retry, found_and_shrunk, found_by, gives_up, hoarding, ignores_dry_run, never_lists_again,
-    retold,
+    retold, tires, trusts_silence,
 };
 use futures::FutureExt;
 use ttl_controller::TtlController;
@@ -56,6 +56,18 @@ fn a_node_that_is_given_up_is_found_by_refusals_that_last() {
 fn a_cache_of_a_state_that_no_longer_exists_is_found_by_set_backs() {
     let stubborn = Histories::<Nodes>::with(never_lists_again::<NodeWire>);
     found_by(&stubborn, FaultKind::SetBack, 0, "after the last fault node-");
+}
+
+#[test]
+fn a_watch_that_is_given_up_is_found_by_outages() {
+    let tires = Histories::<Nodes>::with(tires::<NodeWire>);
+    found_by(&tires, FaultKind::Outage, 0, "after the last fault node-");
+}
+
+#[test]
+fn a_dead_watch_that_counts_as_alive_is_found_by_faults_of_watches() {
+    let trusts_silence = Histories::<Nodes>::with(trusts_silence);
+    found_by(&trusts_silence, FaultKind::Watches, 0, "after the last fault node-");
 }
 
 #[test]
