@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use super::Error;
 
-/// Time between two evaluations of a condition.
-const POLL: Duration = Duration::from_millis(20);
+/// Time between two evaluations of a condition, at least.
+const SOONEST: Duration = Duration::from_millis(20);
+/// And at most: most conditions cost a request.
+const LATEST: Duration = Duration::from_millis(250);
 
-/// Evaluates `condition` every 20 ms, for at most `within`, until it returns a value.
+/// Evaluates `condition`, for at most `within`, until it returns a value: at first every 20 ms, later after a tenth of
+/// the time that it has waited, and at least every 250 ms.
 ///
 /// `what` names the condition in the error: "node n1 has a TTL annotation". A condition without a value is
 /// `(…).then_some(())`. An evaluation still running when the time is over is dropped.
@@ -17,11 +20,14 @@ pub async fn eventually<T>(
     mut condition: impl AsyncFnMut() -> Option<T>,
 ) -> Result<T, Error> {
     let answer = async {
+        let mut waited = Duration::ZERO;
         loop {
             if let Some(answer) = condition().await {
                 return answer;
             }
-            tokio::time::sleep(POLL).await;
+            let wait = (waited / 10).clamp(SOONEST, LATEST);
+            tokio::time::sleep(wait).await;
+            waited += wait;
         }
     };
     tokio::time::timeout(within, answer)
@@ -46,6 +52,19 @@ mod tests {
         .await;
         assert_eq!(answer.unwrap(), "seen");
         assert_eq!(looks, 3);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_condition_is_evaluated_less_often_the_longer_it_takes() {
+        let mut looks = 0;
+        let never = async || {
+            looks += 1;
+            None::<()>
+        };
+        eventually(Duration::from_secs(5), "never", never)
+            .await
+            .unwrap_err();
+        assert_eq!(looks, 47);
     }
 
     #[tokio::test(start_paused = true)]
