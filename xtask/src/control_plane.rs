@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn releases_of_go_are_told_apart_by_their_second_number() {
+    fn releases_of_go_are_distinguished_by_their_second_number() {
         assert_eq!(minor("go1.26.8"), Some(26));
         assert_eq!(minor("go1.27rc1"), Some(27));
         assert_eq!(minor("go1.9"), Some(9));

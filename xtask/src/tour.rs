@@ -51,7 +51,7 @@ pub(crate) fn run() -> Result<()> {
             "install, see metrics, upgrade, uninstall",
             follow("tour::the_way")?,
         ),
-        ("a dry run beside the built-in loop", follow("tour::a_dry_run")?),
+        ("a dry run next to the built-in loop", follow("tour::a_dry_run")?),
         (
             "the umbrella chart: install, upgrades, uninstall",
             follow("install::of_the_umbrella")?,

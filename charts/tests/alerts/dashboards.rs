@@ -40,7 +40,7 @@ fn every_query_of_every_dashboard_is_answered() {
 }
 
 #[test]
-fn a_query_that_prometheus_refuses_is_told() {
+fn a_query_that_prometheus_refuses_is_reported() {
     let query = json!({"expr": "rate(writes_total)", "eval_time": "10m", "exp_samples": []});
     let suite = json!({"tests": [{"interval": "30s", "input_series": [], "promql_expr_test": [query]}]});
     let outcome = promtool::test(&suite);

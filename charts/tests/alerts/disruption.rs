@@ -76,7 +76,7 @@ const FAULTS: &[Fault] = &[
         told_by: &["BudgetNeverAllows"],
     },
     Fault {
-        name: "a drain hangs for an hour beside an observer",
+        name: "a drain hangs for an hour next to an observer",
         begin: |cluster| {
             forbid(&cluster.server);
             for node in 0..NODES_READY {

@@ -48,8 +48,8 @@ macro_rules! hours {
                 }
 
                 #[tokio::test(start_paused = true)]
-                async fn no_alert_fires_for_a_dry_run_beside_a_loop_that_works() {
-                    crate::no_alert_fires_for_a_dry_run_beside_a_loop_that_works(&CONTROLLER).await;
+                async fn no_alert_fires_for_a_dry_run_next_to_a_loop_that_works() {
+                    crate::no_alert_fires_for_a_dry_run_next_to_a_loop_that_works(&CONTROLLER).await;
                 }
 
                 #[tokio::test(start_paused = true)]
@@ -73,7 +73,7 @@ async fn no_alert_fires_in_a_healthy_hour(controller: &'static Controller) {
     assert_fired(&cluster, "a healthy hour", &[]);
 }
 
-async fn no_alert_fires_for_a_dry_run_beside_a_loop_that_works(controller: &'static Controller) {
+async fn no_alert_fires_for_a_dry_run_next_to_a_loop_that_works(controller: &'static Controller) {
     let mut cluster = Cluster::of(controller).await;
     // The replicas that write are no longer scraped: they play the built-in loop.
     let built_in = std::mem::take(&mut cluster.replicas);
@@ -83,7 +83,7 @@ async fn no_alert_fires_for_a_dry_run_beside_a_loop_that_works(controller: &'sta
         .process
         .metric("controller_planned_writes_total");
     assert!(planned > 0, "nothing was planned");
-    assert_fired(&cluster, "a dry run beside the built-in loop", &[]);
+    assert_fired(&cluster, "a dry run next to the built-in loop", &[]);
     drop(built_in);
 }
 

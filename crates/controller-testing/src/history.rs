@@ -56,7 +56,7 @@ pub trait Scene: Default + Send + 'static {
     /// Time after the last fault by which everything must have settled. The client gives up a silent watch only after
     /// five minutes.
     const SETTLES_WITHIN: Duration = Duration::from_mins(10);
-    /// Of so many in a hundred objects, at most, the rules need not say how they end.
+    /// Objects in a hundred, at most, of which the rules need not say how they end.
     const MOST_OPEN: usize = 15;
     /// Without faults, an object of [`Scene::ends`] is gone within this time, in milliseconds.
     const PROMPTLY: i64 = 0;

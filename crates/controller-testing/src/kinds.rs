@@ -155,16 +155,16 @@ impl Objects {
     }
 }
 
-/// Waits until `is` holds for what `cx` sees, and returns that. Fails with what `cx` saw last.
+/// Waits until `is` holds for what `read` returns, and returns that. Fails with the last value read.
 pub async fn until<T: Debug>(
     within: Duration,
     what: &str,
-    cx: impl AsyncFn() -> T,
+    read: impl AsyncFn() -> T,
     is: impl Fn(&T) -> bool,
 ) -> T {
     let mut seen = None;
     let there = async || {
-        let found = seen.insert(cx().await);
+        let found = seen.insert(read().await);
         is(found).then_some(())
     };
     if let Err(error) = eventually(within, what, there).await {

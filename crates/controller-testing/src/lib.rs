@@ -13,7 +13,7 @@
 //! process                        a controller inside the test
 //! upgrades · rivals · preflight  hand-overs of binaries; the built-in loop next to ours, and before
 //! admission · silence            refused requests; requests without an answer
-//! cluster · beside               binaries next to a real API server, and next to a large cluster
+//! cluster · large_cluster        binaries next to a real API server, and next to a large cluster
 //! fault_history                  steps and faults of a world, drawn from a seed
 //! chart                          the permissions that a chart grants
 //! permissions · policies         allowed and used; refused nevertheless
@@ -31,13 +31,13 @@
 mod account;
 mod admission;
 pub mod audit;
-pub mod beside;
 pub mod chart;
 pub mod cluster;
 pub mod encodings;
 pub mod fault_history;
 pub mod history;
 mod kinds;
+pub mod large_cluster;
 pub mod objects;
 pub mod past;
 pub mod permissions;

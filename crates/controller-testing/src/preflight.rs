@@ -77,7 +77,7 @@ impl Cluster {
     /// Waits until `preflight` concludes from kube-controller-manager's writes that the built-in loop is on. `stir`
     /// provokes such writes.
     pub async fn until_preflight_sees_work(&self, what: &str, stir: impl AsyncFn()) {
-        let cx = async || {
+        let read = async || {
             stir().await;
             self.built_in_by_preflight().await
         };
@@ -88,7 +88,7 @@ impl Cluster {
                     .as_str()
                     .is_some_and(|found| found.starts_with(&text))
         };
-        until(SOON, "preflight sees the work of the built-in loop", cx, is).await;
+        until(SOON, "preflight sees the work of the built-in loop", read, is).await;
     }
 }
 

@@ -1,4 +1,4 @@
-//! kube-controller-manager's own loop beside ours (CORE-17).
+//! kube-controller-manager's own loop next to ours (CORE-17).
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use crate::cluster::{Cluster, now, until_time};
 use crate::long_or_short;
 use crate::replica::soon;
 
-/// How long both run beside each other; in a short test less.
-const BESIDE: [Duration; 2] = [Duration::from_mins(2), Duration::from_secs(20)];
+/// How long both run at a time; in a short test less.
+const BOTH_RUN: [Duration; 2] = [Duration::from_mins(2), Duration::from_secs(20)];
 
 /// Write requests of our controller, without those of Leases and events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,8 +38,8 @@ impl Cluster {
     }
 
     /// Lets both loops run for two minutes, in a short test for less; what ours has written since its start.
-    pub async fn written_beside(&self) -> Written {
-        let [long, short] = BESIDE;
+    pub async fn written_next_to_ours(&self) -> Written {
+        let [long, short] = BOTH_RUN;
         let end = saturating_add(now(), long_or_short(long, short));
         until_time(end).await;
         let requests = self.requests();

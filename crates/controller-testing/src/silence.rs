@@ -17,7 +17,7 @@ use crate::cluster::Cluster;
 use crate::kinds::{api, resource};
 use crate::replica::soon;
 
-/// How long the API server waits for such a webhook. Whoever waits for one that does may wait as long.
+/// How long the API server waits for such a webhook. A request to a webhook that never answers takes as long.
 pub const HELD: SignedDuration = SignedDuration::from_secs(10);
 /// Interval of the trials that show that the API server knows the webhook.
 const TRY_EVERY: Duration = Duration::from_millis(100);

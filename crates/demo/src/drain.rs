@@ -125,7 +125,7 @@ impl Workload {
         Ok(())
     }
 
-    /// Writes the status itself, as there may be no disruption-controller: one of so many healthy pods may go.
+    /// Writes the status itself, as there may be no disruption-controller: one of `healthy` pods may go.
     pub(crate) async fn allow_one(self, stage: &Stage, healthy: usize) -> Result<()> {
         let budget = budgets(stage).get(self.0).await.context("get the budget")?;
         let status = Patch::Merge(json!({"status": {
@@ -170,7 +170,7 @@ impl Workload {
         }
     }
 
-    /// Requests the eviction, which the budget must refuse once it counts so many healthy pods.
+    /// Requests the eviction, which the budget must refuse once it counts `healthy` pods.
     pub(crate) async fn evict_in_vain(self, stage: &Stage, number: usize, healthy: i32) -> Result<()> {
         // Until then the refusal would have other numbers.
         self.wait_until_counted(stage, healthy).await?;
@@ -195,7 +195,7 @@ impl Workload {
         }
     }
 
-    /// Waits until the status counts so many healthy pods and no evicted ones.
+    /// Waits until the status counts `healthy` pods and no evicted ones.
     async fn wait_until_counted(self, stage: &Stage, healthy: i32) -> Result<()> {
         let budgets = budgets(stage);
         let counting = async {

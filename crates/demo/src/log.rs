@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_is_told_with_its_reason() {
+    fn a_write_is_reported_with_its_reason() {
         let line = r#"{"timestamp":"2026-01-01T00:00:00.000000Z","level":"INFO","target":"ttl_controller::apply",
             "message":"TTL set to 15 s, was 0","action":"annotate","attempt":0,"controller":"ttl-controller",
             "key":"demo-node-7","node":"demo-node-7"}"#;
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_is_told_of_the_object_that_was_written() {
+    fn a_write_is_reported_for_the_object_that_was_written() {
         let line = |object: &str| {
             format!(
                 r#"{{"level":"INFO","target":"resourceclaim_controller::apply","message":"m","action":"create-claim",
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn decisions_and_warnings_are_told_and_the_rest_is_not() {
+    fn decisions_and_warnings_are_logged_and_the_rest_is_not() {
         let line = |level: &str, target: &str| {
             format!(
                 r#"{{"level":"{level}","target":"{target}","message":"step chosen","nodes":120,"step":1}}"#
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_told_without_its_control_characters() {
+    fn what_is_not_json_is_reported_without_its_control_characters() {
         assert_eq!(
             read(NAME, "thread panicked\u{1b}[2J"),
             said("thread panicked [2J")

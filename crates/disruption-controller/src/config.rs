@@ -21,7 +21,7 @@ pub struct Config {
     /// `PodDisruptionBudgets` processed at the same time.
     #[schemars(range(min = 1, max = 1000))]
     pub concurrent_syncs: u32,
-    /// Write nothing, take no Lease and send no events: only count what blocks drains, beside the cluster's own
+    /// Write nothing, take no Lease and send no events: only count what blocks drains, next to the cluster's own
     /// disruption controller.
     pub observe: bool,
     /// Where the controller of a pod has no scale, take that of the first owner above it that has one, in at most 5 steps.

@@ -2,8 +2,8 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | DIS-10 | `LastSync::news` | `tests/sync/notes.rs::a_budget_without_pods_is_told_once`, `tests/sync/notes.rs::a_restart_repeats_no_event` |
-//! | DIS-13 | `Event::record` | `tests/sync/notes.rs::a_pod_that_several_budgets_match_is_told_once` |
+//! | DIS-10 | `LastSync::news` | `tests/sync/notes.rs::a_budget_without_pods_is_reported_once`, `tests/sync/notes.rs::a_restart_repeats_no_event` |
+//! | DIS-13 | `Event::record` | `tests/sync/notes.rs::a_pod_that_several_budgets_match_is_reported_once` |
 
 use std::sync::Arc;
 use std::time::Duration;

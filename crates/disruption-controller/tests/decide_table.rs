@@ -59,7 +59,7 @@ fn max_unavailable(amount: &Value) -> World {
     World::of(pdb(&json!({ "maxUnavailable": amount })))
 }
 
-/// With a `ReplicaSet` of so many.
+/// With a `ReplicaSet` of this size.
 fn with_replica_set(mut world: World, replicas: i64) -> World {
     world.hold(Builtin::ReplicaSet, &workload("rs", "rs", replicas, None));
     world
@@ -520,7 +520,7 @@ fn the_message_of_a_condition_is_no_page() {
 }
 
 #[test]
-fn of_several_failures_always_the_same_is_told_and_one_that_may_pass_is_tried_soon() {
+fn of_several_failures_always_the_same_is_reported_and_one_that_may_pass_is_tried_soon() {
     let long = |resource: &str| SyncFailure::permanent(Cause::NoScale(resource.to_owned()));
     let short = SyncFailure::transient(Cause::Unreadable("timeout".to_owned()));
     let forth = SyncFailure::first(vec![long("b"), short.clone(), long("a")]).unwrap();

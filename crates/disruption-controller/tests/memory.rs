@@ -1,4 +1,4 @@
-//! What an object costs in memory is in proportion to its size, whoever makes it up.
+//! What an object costs in memory is in proportion to its size, also where a tenant makes it up.
 #![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a test")]
 
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use local_control_plane::ProcessUsage;
 
 /// As much as etcd takes.
 const LARGEST: usize = 1_500_000;
-/// So many objects of a kind.
+/// Objects of each kind.
 const OBJECTS: usize = 8;
 /// How much memory an object may take, in its sizes.
 const MOST: f64 = 3.0;

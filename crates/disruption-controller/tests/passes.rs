@@ -259,7 +259,7 @@ fn an_entry_that_expires_while_a_status_is_on_its_way_is_dropped_with_the_next()
     assert_eq!(rig.after(100 * MS), ["allow 2"]);
 }
 
-/// A read that takes its time makes those beside it no older.
+/// A read that takes its time makes those next to it no older.
 #[test]
 fn an_answer_serves_its_pass() {
     let mut rig = of_widgets(["one", "two"]);

@@ -76,7 +76,7 @@ async fn reconcile(key: Arc<ConfigMap>, rotation: Arc<Rotation>) -> Result<Actio
         Event::Apply(key) => rotation.rotate(&key).await,
         Event::Cleanup(_) => Ok(Action::await_change()),
     };
-    // What fails is tried again in a while: here it is told to nobody.
+    // What fails is tried again in a while, without a log line.
     let handled = finalizer(&rotation.keys, "example.com/rotation", key, handle).await;
     Ok(handled.unwrap_or_else(|_| Action::requeue(Duration::from_secs(10))))
 }

@@ -51,7 +51,7 @@ pub(super) fn finalizers(object: &Value) -> &[Value] {
 }
 
 /// True if the objects differ in a top-level field other than `ignored`.
-pub(super) fn differs_beside(ignored: &[&str], old: &Value, new: &Value) -> bool {
+pub(super) fn differs_ignoring(ignored: &[&str], old: &Value, new: &Value) -> bool {
     let rest = |object: &Value| -> Map<String, Value> {
         object
             .as_object()

@@ -141,7 +141,7 @@ impl Cluster {
     }
 }
 
-/// A server with so many nodes; the test is over where there is no `kubectl`.
+/// A server with this number of nodes; the test is over where there is no `kubectl`.
 macro_rules! cluster {
     ($nodes:literal) => {
         match Cluster::start($nodes).await {

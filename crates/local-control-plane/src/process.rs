@@ -26,7 +26,7 @@ pub struct Process {
     pid: u32,
     /// Identifies the process for good.
     identity: String,
-    /// `None` if a process has taken over the child of another one, whose exit status only that one is told.
+    /// `None` if a process has taken over the child of another one, whose exit status only that one gets.
     #[serde(skip)]
     child: Option<Child>,
     log: PathBuf,

@@ -125,7 +125,7 @@ fn sweep(root: &Path, is_over: impl Fn(&str) -> bool) {
     }
 }
 
-/// Kills the process of this identity, whoever started it, and waits for its end.
+/// Kills the process of this identity, which anybody may have started, and waits for its end.
 #[allow(clippy::disallowed_methods, reason = "destructors wait, too")]
 pub(super) fn end(identity: &str) {
     for _ in 0..5000 {

@@ -208,10 +208,10 @@ async fn a_lease_after_a_lease_has_what_was_there_at_first_and_a_spoilt_one_ends
         return;
     }
     // Those that wait do so as long as somebody has one.
-    let beside = lease().await;
+    let other = lease().await;
     let first = lease().await;
     let (etcd, before) = (first.etcd().pid(), all(&first).await);
-    assert_ne!(etcd, beside.etcd().pid());
+    assert_ne!(etcd, other.etcd().pid());
     make_one_of_everything(&first).await;
     change_the_rest(&first).await;
     refuse_config_maps(&first).await;
@@ -255,9 +255,9 @@ async fn a_lease_after_a_lease_has_what_was_there_at_first_and_a_spoilt_one_ends
     assert!(failed.await.is_err());
     assert!(ProcessUsage::of(etcd).is_err());
 
-    let etcd = beside.etcd().pid();
+    let etcd = other.etcd().pid();
     let kept = Kept::new().unwrap();
-    drop(beside);
+    drop(other);
     let mut again = lease().await;
     drop(kept);
     assert_eq!(again.etcd().pid(), etcd);

@@ -3,9 +3,9 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | RC-6 | `Event::record` | `tests/sync/claims/mod.rs::a_missing_template_is_told_once_and_its_creation_helps_at_once` |
-//! | RC-6 | `Event::record` | `tests/sync/numbers.rs::a_pod_of_abusive_size_is_told_of_now_and_then` |
-//! | RC-8 | `Event::record` | `tests/sync/reservations/mod.rs::a_full_claim_is_told_once_and_waited_for` |
+//! | RC-6 | `Event::record` | `tests/sync/claims/mod.rs::a_missing_template_is_reported_once_and_its_creation_helps_at_once` |
+//! | RC-6 | `Event::record` | `tests/sync/numbers.rs::a_pod_of_abusive_size_is_reported_now_and_then` |
+//! | RC-8 | `Event::record` | `tests/sync/reservations/mod.rs::a_full_claim_is_reported_once_and_waited_for` |
 
 use std::sync::Arc;
 

@@ -37,7 +37,7 @@ use crate::metrics::Creates;
 use crate::pod_group::{AlphaPodGroup, GroupVersion};
 use crate::view::{
     AlphaPodGroupWire, ClaimIndex, ClaimView, ClaimWire, ClaimantKind, ClaimantView, PodGroupWire, PodWire,
-    TemplateView, TemplateWire, beside,
+    TemplateView, TemplateWire, in_namespace_of,
 };
 
 /// Name of the binary, the Lease and the chart.
@@ -159,7 +159,7 @@ impl Stores {
 
     /// The group of the pod, if groups count.
     pub(crate) fn group_of(&self, pod: &ClaimantView) -> Option<Arc<ClaimantView>> {
-        let group = beside(&pod.key, pod.group.as_ref()?);
+        let group = in_namespace_of(&pod.key, pod.group.as_ref()?);
         self.groups.get(&group)
     }
 }

@@ -83,8 +83,8 @@ fn as_made(_: &mut ClaimantView) {}
 #[case::it_is_deleted_before_it_was_scheduled(Some(as_made as fn(&mut ClaimantView)), unscheduled, ClaimantWakes::Claims)]
 #[case::it_is_done(Some(bound as fn(&mut ClaimantView)), done, ClaimantWakes::Claims)]
 #[case::it_is_done_still(Some(done as fn(&mut ClaimantView)), done, ClaimantWakes::Nobody)]
-#[case::it_is_done_still_and_another_claim_is_told(Some(done as fn(&mut ClaimantView)), recorded, ClaimantWakes::Claims)]
-#[case::it_is_done_still_and_an_extended_claim_is_told(Some(done as fn(&mut ClaimantView)), extended, ClaimantWakes::Claims)]
+#[case::it_is_done_still_and_another_claim_is_reported(Some(done as fn(&mut ClaimantView)), recorded, ClaimantWakes::Claims)]
+#[case::it_is_done_still_and_an_extended_claim_is_reported(Some(done as fn(&mut ClaimantView)), extended, ClaimantWakes::Claims)]
 fn a_pod_wakes_itself_until_it_is_done_and_its_claims_then(
     #[case] old: Option<fn(&mut ClaimantView)>,
     #[case] new: fn(&mut ClaimantView),

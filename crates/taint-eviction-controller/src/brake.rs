@@ -50,9 +50,9 @@ pub struct Brake {
     pub(crate) leading_since: Duration,
     /// The limits at the last decision.
     pub(crate) limits: Option<PodsAndNodes>,
-    /// The annotation that was refused and told.
+    /// The annotation that was refused, which is reported once.
     pub(crate) refused: Option<String>,
-    /// Told: until then nobody knows what another leader has evicted.
+    /// Reported: until then nobody knows what another leader has evicted.
     pub(crate) waits_until: Option<Timestamp>,
 }
 

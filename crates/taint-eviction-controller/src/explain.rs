@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn each_taint_is_told_with_the_toleration_that_is_used_and_the_deadline() {
+    fn each_taint_is_reported_with_the_toleration_that_is_used_and_the_deadline() {
         assert_eq!(
             explained(&[("a", Some("11:58:00")), ("b", None)], SignedDuration::ZERO),
             "Pod ns/p: bound to node n since 2026-01-01T11:00:00Z\n\
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_is_due_is_told_what_the_brake_does() {
+    fn what_the_brake_does_with_a_due_pod_is_explained() {
         let pending = PendingEviction {
             taint: Arc::new(Taint {
                 key: "k".into(),
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_stays_is_told_why() {
+    fn why_a_pod_stays_is_explained() {
         let untainted = explained(&[], SignedDuration::ZERO);
         assert!(untainted.ends_with("would leave it: its node has no NoExecute taint, or is gone\n"));
         let patient = explained(&[("b", None)], SignedDuration::ZERO);

@@ -51,7 +51,7 @@ const RULES: Rules = Rules {
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
-/// So many seconds after noon; before it, where negative.
+/// This number of seconds after noon; before it, where negative.
 fn at(seconds: i64) -> Timestamp {
     let noon: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
     noon.checked_add(SignedDuration::from_secs(seconds)).unwrap()
@@ -557,7 +557,7 @@ fn the_plan_is_of_the_pod_that_was_judged() {
     assert_eq!((&*eviction.taint, eviction.deadline), (&taint("a"), at(0)));
 }
 
-/// How long this thread has run: whoever else uses the machine does not count.
+/// CPU time of this thread: other users of the machine do not count.
 fn on_cpu() -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(stat.split(' ').next().unwrap().parse().unwrap())
@@ -571,7 +571,7 @@ fn average(mut run: impl FnMut()) -> Duration {
     on_cpu().saturating_sub(start) / RUNS
 }
 
-/// What it takes to see, to read and to judge so many taints, and a pod with as many tolerations.
+/// What it takes to see, to read and to judge this number of taints, and a pod with as many tolerations.
 fn cost(size: u32) -> Duration {
     let taints: Vec<_> = (0..size).map(|number| taint(&format!("k{number}"))).collect();
     let tolerations = (0..size).rev();

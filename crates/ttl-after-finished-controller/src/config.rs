@@ -18,7 +18,7 @@ pub struct Config {
     /// Jobs processed at the same time.
     #[schemars(range(min = 1, max = 1000))]
     pub concurrent_syncs: u32,
-    /// Delete by policies alone: leave Jobs with a ttl to the cluster's own loop, which keeps running beside this one.
+    /// Delete by policies alone: leave Jobs with a ttl to the cluster's own loop, which keeps running next to this one.
     pub only_policies: bool,
     /// How long a policy must have applied to an object before it deletes the object: since the start, or since a change
     /// of the policies or of the object's or its namespace's labels.

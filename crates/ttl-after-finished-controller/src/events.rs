@@ -3,7 +3,7 @@
 //! | rule | function | test |
 //! |---|---|---|
 //! | TAF-10 | `Event::record` | `tests/sync/stories/expiry.rs::jobs_are_deleted_when_their_ttl_has_passed_and_no_others` |
-//! | TAF-18 | `Event::record` | `tests/sync/policies/told.rs::a_deletion_is_told_with_its_policy` |
+//! | TAF-18 | `Event::record` | `tests/sync/policies/told.rs::a_deletion_is_reported_with_its_policy` |
 
 use std::sync::Arc;
 use std::time::Duration;

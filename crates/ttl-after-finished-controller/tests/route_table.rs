@@ -51,7 +51,7 @@ impl World {
         self.event_loop.poll(NOW, &NoPermits);
     }
 
-    /// Whether the Job is to be judged, and how many Jobs wait for their expiry.
+    /// Whether the Job must be judged, and how many Jobs wait for their expiry.
     fn enqueued(&self) -> (bool, usize) {
         (
             self.event_loop.is_queued(&Key::job(key()), NOW),

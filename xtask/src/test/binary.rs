@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn tests_and_the_programs_that_they_start_are_told_apart() {
+    fn tests_and_the_programs_that_they_start_are_distinguished() {
         let package = command::root().join("crates/local-control-plane");
         let artifact = |target: &str, kind: &str, test: bool, executable: Option<&str>| {
             let source = package.join("tests").join(target).with_extension("rs");

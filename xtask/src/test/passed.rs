@@ -113,7 +113,7 @@ impl<'a> Passed<'a> {
             fs::write(&file, text).with_context(|| format!("write {}", file.display()))
         };
         fs::create_dir_all(&self.folder).with_context(|| format!("create {}", self.folder.display()))?;
-        // Whoever is interrupted here leaves a content that fits no run.
+        // A run that is interrupted here leaves a content that fits no run.
         write("content", "")?;
         if let Some(output) = output {
             write("output", output)?;

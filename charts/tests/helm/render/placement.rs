@@ -28,8 +28,8 @@ fn pods_prefer_the_control_plane_where_there_is_one_and_else_go_where_they_went(
     assert_eq!(by_default["tolerations"].as_array().unwrap().len(), 3);
 
     let own = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchFields[0].key=a";
-    let beside = &pods(&format!("--set={own}"))["affinity"]["nodeAffinity"];
-    assert_eq!(beside.as_object().unwrap().len(), 2, "{beside}");
+    let affinity = &pods(&format!("--set={own}"))["affinity"]["nodeAffinity"];
+    assert_eq!(affinity.as_object().unwrap().len(), 2, "{affinity}");
     let own = "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight=7";
     let instead = &pods(&format!("--set={own}"))["affinity"]["nodeAffinity"];
     assert_eq!(

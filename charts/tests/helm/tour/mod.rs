@@ -111,7 +111,7 @@ async fn the_documents_can_be_followed() {
             "CONTRIBUTING.md" => {
                 let shines =
                     async || (tour.get("configmap lamp -o jsonpath={.data.shines}") == "3").then_some(());
-                eventually(SOON, "the lamp is as bright as it is to be", shines)
+                eventually(SOON, "the lamp is as bright as it should be", shines)
                     .await
                     .unwrap();
             }

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_two_kinds_of_409_are_told_apart_by_reason() {
+    fn the_two_kinds_of_409_are_distinguished_by_reason() {
         let exists = answer(json!({"code": 409, "reason": "AlreadyExists"}));
         let conflict = answer(json!({"code": 409, "reason": "Conflict",
             "message": "Operation cannot be fulfilled on nodes \"a\": the object has been modified; please apply your changes to the latest version and try again"}));
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_permission_is_told_from_a_refusal_of_one_object() {
+    fn a_missing_permission_is_distinguished_from_a_refusal_of_one_object() {
         let authorizer = answer(
             json!({"code": 403, "reason": "Forbidden", "details": {"name": "a", "kind": "nodes"},
             "message": "nodes \"a\" is forbidden: User \"u\" cannot patch resource \"nodes\" in API group \"\" at the cluster scope"}),

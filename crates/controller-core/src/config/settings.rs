@@ -17,8 +17,8 @@ const DEFAULT_NAMESPACE: &str = "kube-system";
 /// All settings of one controller.
 ///
 /// Every field, including flattened ones, is a scalar (a boolean, a number, a string or an enum of strings) or a list. Its
-/// doc comment is the help text of its flag; a list has no flag and no environment variable, and stands in the file alone. `Serialize` must write every field, as the defaults come from the serialized
-/// `Default`.
+/// doc comment is the help text of its flag. A list has no flag and no environment variable, only its place in the file.
+/// `Serialize` must write every field, as the defaults come from the serialized `Default`.
 pub trait ControllerConfig: Serialize + DeserializeOwned + JsonSchema + Default {
     /// The settings that all controllers share.
     fn common(&self) -> &CommonConfig;

@@ -340,7 +340,7 @@ fn a_lost_term_leaves_the_object_unknown_and_the_next_one_resumes() {
 }
 
 #[test]
-fn what_was_written_is_told_by_its_event_and_its_description() {
+fn what_was_written_is_reported_by_its_event_and_its_description() {
     let mut world = World::with_lamp(1);
     world.turn();
     world.accept();

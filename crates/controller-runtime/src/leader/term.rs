@@ -181,8 +181,8 @@ impl Terms {
             if let Some(held) = held
                 && self.clock.instant() < held.valid_until
             {
-                // Under the channel's lock, which every reader holds: whoever saw the term over read the clock before
-                // us.
+                // Under the channel's lock, which every reader holds: a reader that saw the term over read the clock
+                // before us.
                 held.valid_until = valid_until;
                 extended = true;
             }

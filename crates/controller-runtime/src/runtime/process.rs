@@ -108,7 +108,7 @@ pub(super) async fn serve<A: App>(
     let (about, common) = (A::ABOUT, config.common().clone());
     let requests = RequestMetrics::register(metrics.registry())?;
     let Connection { http, url, permits } = connection(about, &common, &clock, &requests).await?;
-    // Before the process shows that it is up: whoever sees that may end it.
+    // Before the process shows that it is up: its owner may end it from then on.
     let mut signals = Signals::listen()?;
     let (stop, shutdown) = shutdown::channel();
     let dry_run = config.is_dry_run();
@@ -148,7 +148,7 @@ pub(super) async fn serve<A: App>(
         "starting"
     );
     let signal = async || signals.next().await;
-    // A service whose last user is gone would end before it is told to, which is a failure.
+    // A service whose last user is gone would end before it is asked to, which is a failure.
     let _used = env.clone();
     supervise(
         &worker,

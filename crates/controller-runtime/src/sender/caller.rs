@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_broken_connection_is_told_by_its_cause() {
+    async fn a_broken_connection_is_reported_by_its_cause() {
         let broken = kube::Error::Service("connection reset".into());
         let failed = caller()
             .read(patch_node(), async { Err::<(), _>(broken) })

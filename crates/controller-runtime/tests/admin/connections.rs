@@ -110,7 +110,7 @@ async fn a_flood_of_idle_connections_keeps_no_probe_from_its_answer() {
             assert_eq!(
                 bench.get("/livez").await.1,
                 "ok",
-                "beside {number} idle connections"
+                "next to {number} idle connections"
             );
         }
     }

@@ -97,7 +97,7 @@ fn a_replica_that_leads_in_the_same_namespace_is_as_it_should_be() {
 #[case("v1.36.3", &["kops.k8s.io/instancegroup"], Some("kops"))]
 #[case("v1.36.3", &["worker.gardener.cloud/pool"], Some("gardener"))]
 #[case("v1.36.3", &["kubernetes.io/hostname"], None)]
-fn a_distribution_is_told_by_its_version_or_its_nodes(
+fn a_distribution_is_recognized_by_its_version_or_its_nodes(
     #[case] version: &str,
     #[case] labels: &[&str],
     #[case] id: Option<&str>,
@@ -115,7 +115,7 @@ fn a_distribution_is_told_by_its_version_or_its_nodes(
 }
 
 #[test]
-fn who_builds_on_kubeadm_is_told_from_kubeadm() {
+fn who_builds_on_kubeadm_is_distinguished_from_kubeadm() {
     let mut facts = ready();
     let mut of_kind = node("a");
     of_kind.provider_id = "kind://docker/kind/a".to_owned();

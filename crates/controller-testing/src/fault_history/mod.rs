@@ -84,7 +84,7 @@ pub trait Suite: Clone + Send + Sync + 'static {
     const LENGTH: Duration = Duration::from_mins(2);
     /// Time after the last fault by which everything must have settled.
     const SETTLES_WITHIN: Duration = Duration::from_mins(20);
-    /// Of so many in a hundred objects, at most, the rules need not say how they end.
+    /// Objects in a hundred, at most, of which the rules need not say how they end.
     const MOST_OPEN: usize = 15;
 
     /// The suite for another run, without anything it recorded in the last one.

@@ -1,6 +1,6 @@
 //! Every run within bounds, breadth first: the first violation has the fewest steps.
 //!
-//! A state that has been reached before is not continued; states are told apart by 8 bytes. Each state is checked like
+//! A state that has been reached before is not continued; a hash of 8 bytes tells states apart. Each state is checked like
 //! the state of a run. From those that nothing follows, and from one in 16 others, everything must settle.
 
 use std::collections::HashSet;

@@ -19,7 +19,7 @@ pub enum SimFailure {
     NotPermitted,
     /// There is no such object: never drawn, because then the model would say so.
     NotFound,
-    /// A status with this code, from the API server, a webhook or a proxy, that asks to wait so many seconds; 0 if it
+    /// A status with this code, from the API server, a webhook or a proxy, and the seconds that it asks to wait; 0 if it
     /// does not ask.
     Status(u16, u32),
 }

@@ -36,7 +36,7 @@ where
     }
 }
 
-/// Fails unless the shortest run that breaks a property has so many steps, and `what` in its message.
+/// Fails unless the shortest run that breaks a property has `steps` steps, and `what` in its message.
 pub fn assert_found<M: Explored>(model: M, bounds: Bounds, steps: usize, what: &str)
 where
     <M::Controller as Controller>::Stores: Clone,

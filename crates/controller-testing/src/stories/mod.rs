@@ -1,4 +1,4 @@
-//! Stories that are told twice: next to the embedded API server, where time is paused, and next to a real one.
+//! Stories that run twice: next to the embedded API server, where time is paused, and next to a real one.
 //!
 //! | file | holds |
 //! |---|---|
@@ -36,7 +36,7 @@ const PEOPLE: &str = "kubectl/test";
 /// How late anything may be on the embedded API server.
 const AT_ONCE: SignedDuration = SignedDuration::from_millis(20);
 
-/// Where a story is told: an API server, and how to start the controller next to it.
+/// Where a story runs: an API server, and how to start the controller next to it.
 pub struct StoryStage {
     objects: Objects,
     controller: &'static str,

@@ -1,4 +1,4 @@
-//! Stories that the loop owns: they hold for every controller, and are told here alone.
+//! Stories that the loop owns: they hold for every controller, and are written here alone.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -229,7 +229,7 @@ impl<S: LoopScene<App: 'static>> LoopStory<S> {
 
     pub async fn a_dry_run_shows_each_action_before_it_plans_one_and_writes_nothing_at_all(self) {
         let dry = || {
-            // A leader that is to be: it takes no Lease.
+            // A standby: it takes no Lease.
             let dry = self.elected("dry");
             let dry = dry.configured(|config| config.common_mut().dry_run = true);
             self.world.start_with(dry)

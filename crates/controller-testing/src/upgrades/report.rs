@@ -23,7 +23,7 @@ pub(super) struct Report {
     /// Longest time of each upgrade.
     without_holder: Spread,
     /// Longest pause of the leader's writes around the time in which a standby stopped.
-    beside_a_standby: Spread,
+    with_a_standby: Spread,
     /// From SIGTERM to exit.
     stopping: Spread,
 }
@@ -45,13 +45,13 @@ impl Report {
         };
         let (leaders, standbys): (Vec<&Stop>, Vec<&Stop>) = stops.iter().partition(|stop| stop.led);
         assert_eq!(handovers.len(), leaders.len(), "{handovers:#?}");
-        let beside_a_standby = standbys.iter().map(|stop| {
+        let with_a_standby = standbys.iter().map(|stop| {
             let led_throughout = terms
                 .iter()
                 .any(|term| term.from <= stop.asked && stop.ended <= term.until);
             assert!(
                 led_throughout,
-                "the lease changed hands beside {}: {terms:#?}",
+                "the lease changed hands next to {}: {terms:#?}",
                 stop.name
             );
             longest_pause(writes, stop.asked, stop.ended)
@@ -61,7 +61,7 @@ impl Report {
             writes: writes.iter().filter(|write| write.accepted).count(),
             without_write: longest(|handover| handover.without_write),
             without_holder: longest(|handover| handover.without_holder),
-            beside_a_standby: Spread::of(beside_a_standby),
+            with_a_standby: Spread::of(with_a_standby),
             stopping: Spread::of(stops.iter().map(|stop| stop.ended.duration_since(stop.asked))),
         }
     }
@@ -104,11 +104,11 @@ impl fmt::Display for Report {
             self.without_write
         )?;
         writeln!(f, "  nobody held the lease: {}", self.without_holder)?;
-        let standbys = self.beside_a_standby.0.len();
+        let standbys = self.with_a_standby.0.len();
         writeln!(
             f,
             "  the leader's pause while one of {standbys} standbys stopped: {}",
-            self.beside_a_standby
+            self.with_a_standby
         )?;
         write!(f, "  from SIGTERM to the end: {}", self.stopping)
     }

@@ -1,4 +1,4 @@
-//! What `kubectl drain` and autoscalers refuse or wait for, beside budgets.
+//! What `kubectl drain` and autoscalers refuse or wait for, apart from budgets.
 //!
 //! Source: kubectl `pkg/drain/filters.go`.
 
@@ -17,7 +17,7 @@ pub struct Flags {
     pub delete_emptydir_data: bool,
 }
 
-/// What holds a pod, beside budgets.
+/// What holds a pod, apart from budgets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
     /// The pod is being deleted, its grace period ended then, and these finalizers are left.

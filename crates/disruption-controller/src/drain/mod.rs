@@ -2,7 +2,7 @@
 //!
 //! | module | answers |
 //! |---|---|
-//! | [`mod@filters`] | what do `kubectl drain` and autoscalers refuse or wait for, beside budgets? |
+//! | [`mod@filters`] | what do `kubectl drain` and autoscalers refuse or wait for, apart from budgets? |
 //! | [`mod@words`] | the reason and the fix in words |
 //! | [`mod@world`] | the pods and budgets, read from the API server |
 //! | [`mod@simulate`] | how many rounds does a drain of several nodes take? |
@@ -11,7 +11,7 @@
 //! | rule | function | test |
 //! |---|---|---|
 //! | DIS-17 | `judge`, `evicts`, `outlook` | `src/drain/tests/table.rs::each_pod_has_its_verdict`, `src/drain/tests/props.rs::no_state_lets_a_pod_go_that_never_goes` |
-//! | DIS-18 | `refusals` | `src/drain/tests/table.rs::what_drain_refuses_beside_budgets` |
+//! | DIS-18 | `refusals` | `src/drain/tests/table.rs::what_drain_refuses_apart_from_budgets` |
 
 pub mod blockers;
 pub mod filters;

@@ -53,7 +53,11 @@ impl Tally {
         let all = self.now + self.held + self.waits + self.never;
         let parts = [
             (self.now, "goes now", "go now"),
-            (self.held, "is held beside budgets", "are held beside budgets"),
+            (
+                self.held,
+                "is held by something other than a budget",
+                "are held by something other than a budget",
+            ),
             (self.waits, "waits", "wait"),
             (self.never, "never goes", "never go"),
         ];

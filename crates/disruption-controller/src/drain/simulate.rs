@@ -90,7 +90,7 @@ impl Drain {
         }
     }
 
-    /// Lets so many pods of each budget go. Returns the budgets whose pods have gone.
+    /// Lets that number of pods of each budget go. Returns the budgets whose pods have gone.
     fn round(&mut self, pace: impl Fn(usize) -> u64) -> Vec<usize> {
         let mut went = Vec::new();
         for (budget, on) in &mut self.held {

@@ -6,9 +6,8 @@ use std::sync::Arc;
 /// The budgets that match a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Matched {
-    /// This one alone.
     One(Arc<str>),
-    /// So many.
+    /// Their number.
     Several(usize),
 }
 

@@ -7,7 +7,7 @@
 //! | rule | function | test |
 //! |---|---|---|
 //! | DIS-12 | `State::scale_changed`, `below` | `tests/sync/stories/kinds.rs::the_scale_of_each_built_in_kind_counts_and_its_change_at_once` |
-//! | DIS-13 | `State::pod_changed` | `src/state/tests/mod.rs::a_pod_wakes_every_budget_that_matches_it`, `tests/sync/stories/overlaps.rs::every_budget_over_a_pod_is_true_and_the_overlap_is_told` |
+//! | DIS-13 | `State::pod_changed` | `src/state/tests/mod.rs::a_pod_wakes_every_budget_that_matches_it`, `tests/sync/stories/overlaps.rs::every_budget_over_a_pod_is_true_and_the_overlap_is_reported` |
 //! | DIS-14 | `State::pod_changed`, `Namespace::matching`, `Budget::is_urgent` | `src/state/tests/urgency.rs::a_value_below_the_last_written_one_is_urgent`, `tests/properties.rs::each_step_counts_as_if_from_scratch_and_what_believes_in_too_much_goes_first` |
 //! | DIS-16 | `State::pdb_changed` | `tests/sync/budgets.rs::a_deleted_budget_leaves_nothing_behind` |
 

@@ -1,4 +1,4 @@
-//! What a drain must know of a pod, beside what a budget must.
+//! What a drain must know of a pod, apart from what a budget must.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -149,7 +149,7 @@ async fn live_kubectl_runs_blockers_as_a_plugin() {
     assert_eq!(
         text,
         "held: no controller makes it again, so kubectl drain asks for --force. Pod default/web-0 on n. Fix: give \
-         kubectl drain --force, which loses the pod.\n1 pod on 1 node: 1 is held beside budgets\n"
+         kubectl drain --force, which loses the pod.\n1 pod on 1 node: 1 is held by something other than a budget\n"
     );
     assert_eq!(code, Some(3));
 }

@@ -121,7 +121,7 @@ async fn live_budgets_over_a_flapping_pod_put_off_no_other_decrease() {
     let selector = json!({"matchLabels": {"app": "flapping"}});
     let crowd = (0..budgets).map(|number| budget(&format!("crowd-{number}"), &selector, "minAvailable", 0));
     cluster.create_all(crowd).await;
-    // The tenant beside it: each of its budgets has one decrease.
+    // The tenant next to it: each of its budgets has one decrease.
     let others: Vec<String> = (0..OTHERS).map(|number| format!("other-{number}")).collect();
     for other in &others {
         cluster.pdb(other, "minAvailable", json!(0)).await;

@@ -1,4 +1,4 @@
-//! `kubectl drain` beside kube-controller-manager's loop of `ReplicaSets`, which makes a new pod for each that goes.
+//! `kubectl drain` next to kube-controller-manager's loop of `ReplicaSets`, which makes a new pod for each that goes.
 
 use controller_testing::cluster::{ended_well, kubectl};
 use rstest::rstest;

@@ -5,15 +5,15 @@
 //! |---|---|
 //! | `blockers` | what `blockers` says of each pod is what the Eviction API answers |
 //! | `crowds` | what one tenant makes in masses, or has hang, keeps no other one waiting |
-//! | `drains` | `kubectl drain`, one and two at once, beside kube-controller-manager's loop of `ReplicaSets` |
+//! | `drains` | `kubectl drain`, one and two at once, next to kube-controller-manager's loop of `ReplicaSets` |
 //! | `stories` | whose scale counts, several budgets over one pod, what is two minutes old: told in `tests/sync` as well |
 //! | `orphans` | an owner that goes next to kube-controller-manager |
 //! | `owners` | pods whose controller has no scale |
 //! | `races` | a thousand evictions among status writes |
 //! | `replicas` | a restart, a standby that takes over, an API server that is killed |
 //! | `permissions` | the permissions are enough, and none is unused |
-//! | `preflight` | what `preflight` says beside the built-in loop, on and off |
-//! | `rivals` | the built-in loop running beside ours |
+//! | `preflight` | what `preflight` says next to the built-in loop, on and off |
+//! | `rivals` | the built-in loop running next to ours |
 //! | `tenants` | what one tenant makes keeps no other one waiting |
 //! | `upgrades` | rolling upgrades of two replicas while a hundred budgets change |
 //!

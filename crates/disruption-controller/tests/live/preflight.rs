@@ -1,4 +1,4 @@
-//! What `preflight` says beside kube-controller-manager.
+//! What `preflight` says next to kube-controller-manager.
 
 use std::cell::Cell;
 
@@ -17,7 +17,7 @@ async fn live_preflight_blocks_while_the_flags_have_the_built_in_loop_on() {
     cluster.show_manager(&on).await;
     let (code, report) = cluster.preflight(&[]).await;
     assert_eq!((code, &report["builtInLoop"]), (2, &json!("on")), "{report:#}");
-    // Beside it, a dry run may begin.
+    // Next to it, a dry run may begin.
     let (code, report) = cluster.preflight(&["--dry-run"]).await;
     assert_eq!((code, &report["verdict"]), (0, &json!("warning")), "{report:#}");
 }

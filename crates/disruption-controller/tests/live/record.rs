@@ -128,7 +128,7 @@ async fn follow<K>(
     api: Api<K>,
     seen: &Arc<Mutex<BTreeMap<u64, Seen>>>,
     tasks: &mut TaskSet,
-    cx: fn(&K, bool) -> Seen,
+    seen_as: fn(&K, bool) -> Seen,
 ) -> u64
 where
     K: Resource + Clone + Debug + DeserializeOwned + Send + 'static,
@@ -137,7 +137,7 @@ where
     let list = api.list(&ListParams::default()).await.unwrap();
     let began: u64 = list.metadata.resource_version.unwrap().parse().unwrap();
     for object in &list.items {
-        seen.lock().insert(revision(object), cx(object, false));
+        seen.lock().insert(revision(object), seen_as(object, false));
     }
     let seen = Arc::clone(seen);
     tasks.spawn("record", async move {
@@ -158,7 +158,7 @@ where
                     WatchEvent::Error(error) => panic!("{error}"),
                 };
                 from = revision(&object);
-                seen.lock().insert(from, cx(&object, gone));
+                seen.lock().insert(from, seen_as(&object, gone));
             }
         }
     });

@@ -1,4 +1,4 @@
-//! The built-in loop running beside ours (CORE-17).
+//! The built-in loop running next to ours (CORE-17).
 
 use serde_json::json;
 
@@ -10,7 +10,7 @@ const MOST_WRITES_A_BUDGET: usize = 4;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane with all programs: cargo xtask test"]
-async fn live_the_built_in_loop_beside_ours_starts_no_war_and_is_named() {
+async fn live_the_built_in_loop_next_to_ours_starts_no_war_and_is_named() {
     let cluster = Cluster::new().await;
     cluster.pdb("agreed", "minAvailable", json!(1)).await;
     cluster.some_pods("agreed", 3, None).await;
@@ -23,7 +23,7 @@ async fn live_the_built_in_loop_beside_ours_starts_no_war_and_is_named() {
     cluster.until("agreed", numbers(2, 3, 1, 3)).await;
     let _built_in = cluster.start_built_in(" disruption controller").await;
 
-    let written = cluster.written_beside().await;
+    let written = cluster.written_next_to_ours().await;
     // The first status of each, and those of the contested one. A conflict is no such write: the other loop came between.
     assert!(
         written.all - written.conflicts <= 2 + MOST_WRITES_A_BUDGET,

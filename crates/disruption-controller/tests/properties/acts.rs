@@ -29,7 +29,7 @@ pub(super) enum Act {
     /// A budget is created, or demands something else.
     Budget(usize, Value),
     DeleteBudget(usize),
-    /// A workload wants so many pods; it is created if it does not exist.
+    /// A workload wants this number of pods; it is created if it does not exist.
     Scale(usize, i64),
     DeleteWorkload(usize),
     /// The Eviction API approves, and deletes the pod or dies before.

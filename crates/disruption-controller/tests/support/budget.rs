@@ -1,4 +1,4 @@
-//! What the status of a budget says, beside the embedded API server and the real one.
+//! What the status of a budget says, next to the embedded API server and the real one.
 
 use serde_json::{Value, json};
 

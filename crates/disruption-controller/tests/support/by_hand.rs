@@ -7,7 +7,7 @@ use serde_json::Value;
 pub(crate) type ByHand = [i64; 4];
 
 /// The numbers of a budget with `current` healthy pods, whose controllers want `expected` pods if it
-/// [`counts_scales`]; otherwise so many exist.
+/// [`counts_scales`]; otherwise that many exist.
 pub(crate) fn by_hand(spec: &Value, current: i64, expected: i64) -> ByHand {
     let most = || part(&spec["maxUnavailable"], expected).map(|most| (expected - most).max(0));
     let desired = part(&spec["minAvailable"], expected).or_else(most);

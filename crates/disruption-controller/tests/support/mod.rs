@@ -23,7 +23,7 @@ pub(crate) fn now() -> Timestamp {
     "2026-01-01T12:00:00Z".parse().unwrap()
 }
 
-/// So many seconds from [`now`].
+/// This number of seconds from [`now`].
 pub(crate) fn at(seconds: i64) -> Timestamp {
     now().checked_add(SignedDuration::from_secs(seconds)).unwrap()
 }

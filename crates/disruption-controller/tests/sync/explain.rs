@@ -27,7 +27,7 @@ pub(crate) async fn explained_by(world: &World, rules: &OwnerRules) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_number_is_told_with_where_it_comes_from() {
+async fn every_number_is_reported_with_where_it_comes_from() {
     let world = World::new();
     world.define_widgets(true);
     let deployment = world.workload("Deployment", "web", 4);
@@ -90,7 +90,7 @@ async fn the_readme_shows_what_it_prints() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_budget_that_cannot_be_computed_is_told_why() {
+async fn why_a_budget_cannot_be_computed_is_reported() {
     let world = World::new();
     let set =
         world.insert(json!({ "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": { "name": "ds" } }));
@@ -113,7 +113,7 @@ async fn a_budget_that_cannot_be_computed_is_told_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_replica_sets_of_a_deployment_are_one_and_what_is_gone_is_told() {
+async fn the_replica_sets_of_a_deployment_are_one_and_what_is_gone_is_reported() {
     let world = World::new();
     let deployment = world.workload("Deployment", "web", 4);
     let old = world.replica_set("web-1", 1, Some(&deployment));
@@ -193,7 +193,7 @@ async fn of_many_pods_that_do_not_count_some_are_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_selector_that_selects_nothing_is_told() {
+async fn a_selector_that_selects_nothing_is_reported() {
     let world = World::new();
     world.pods(1, None);
     world.pdb_of("web", "minAvailable", &json!(1), &json!(null));

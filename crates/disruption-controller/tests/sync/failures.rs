@@ -114,7 +114,7 @@ async fn a_failure_is_written_once_and_does_not_wake_itself() {
         world.failure("web"),
         "found no controllers for pod \"web-0\" and 3 more"
     );
-    // The same trouble: it is told once.
+    // The same failure: it is reported once.
     assert_eq!(world.count_events("CalculateExpectedPodCountFailed"), 1);
     let mark = world.server.mark();
     // Only an event mends it, or five minutes.

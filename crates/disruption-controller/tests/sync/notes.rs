@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::world::World;
 
 #[tokio::test(start_paused = true)]
-async fn a_budget_without_pods_is_told_once() {
+async fn a_budget_without_pods_is_reported_once() {
     let world = World::new();
     world.pdb("web", "minAvailable", &json!(1));
     let _controller = world.start_and_pass(10).await;
@@ -28,7 +28,7 @@ async fn a_budget_without_pods_is_told_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_budget_that_selects_anew_is_told_nothing_again() {
+async fn a_budget_that_selects_anew_gets_no_second_event() {
     let world = World::new();
     world.pdb("web", "minAvailable", &json!(1));
     let _controller = world.start_and_pass(400).await;
@@ -65,7 +65,7 @@ async fn a_restart_repeats_no_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_several_budgets_match_is_told_once() {
+async fn a_pod_that_several_budgets_match_is_reported_once() {
     let world = World::new();
     world.pdb("one", "minAvailable", &json!(1));
     let _controller = world.start_and_pass(10).await;
@@ -89,7 +89,7 @@ async fn a_pod_that_several_budgets_match_is_told_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_selector_of_more_than_a_thousand_values_is_told_once() {
+async fn a_selector_of_more_than_a_thousand_values_is_reported_once() {
     let world = World::new();
     let selector = |count: usize| {
         let values: Vec<_> = (0..count).map(|value| value.to_string()).collect();

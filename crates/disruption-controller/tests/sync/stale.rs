@@ -17,7 +17,7 @@ fn condition(world: &World, pod: &str) -> Value {
     target.cloned().unwrap_or_default()
 }
 
-/// Wanted to go, so many seconds from now.
+/// Wanted to go `seconds` from now.
 fn target(world: &World, pod: &str, seconds: i64, reason: &str) {
     let since = world.seconds(seconds);
     world.edit(pod, |pod| {

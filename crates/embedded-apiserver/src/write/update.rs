@@ -9,7 +9,7 @@ use crate::failure::{Cause, StatusError};
 use crate::json_patch::json_patch;
 use crate::managed_fields::{self, Part};
 use crate::merge;
-use crate::object::{differs_beside, keep, keep_all_but, text};
+use crate::object::{differs_ignoring, keep, keep_all_but, text};
 use crate::patch::{Patch, PatchKind};
 use crate::resource::table::{NAMESPACES, RESOURCE_CLAIMS};
 use crate::store::Stored;
@@ -175,6 +175,6 @@ impl Write<'_> {
         } else {
             &["metadata"]
         };
-        differs_beside(uncounted, old, new)
+        differs_ignoring(uncounted, old, new)
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::http::*;
 
 crate::scenarios![
-    a_storm_of_writes_is_told_whole_and_in_order,
+    a_storm_of_writes_arrives_whole_and_in_order,
     increments_of_twenty_clients_are_all_counted,
     of_many_who_create_one_object_one_does,
     pages_of_a_large_list_stay_whole_while_it_changes,
@@ -26,7 +26,7 @@ async fn lease(client: Client, name: String) -> Value {
     create(&client, LEASES, named(&name)).await
 }
 
-async fn a_storm_of_writes_is_told_whole_and_in_order(client: Client) {
+async fn a_storm_of_writes_arrives_whole_and_in_order(client: Client) {
     let start = version(&read(&client, LEASES).await);
     let uri = format!("{LEASES}?watch=1&resourceVersion={start}");
     let mut during = Watch::open(&client, &uri).await;

@@ -243,7 +243,7 @@ async fn a_watch_that_allows_an_old_state_may_begin_in_the_past() {
     assert_eq!(recent.line().await, "ADDED node-2");
     let mut old = Watch::open(&client, format!("{NODES}?watch=1&resourceVersion=0")).await;
     assert_eq!(old.line().await, "ADDED node-1");
-    // What the cache lacked is told as it comes.
+    // What the cache lacked is sent as it comes.
     assert_eq!(old.line().await, "MODIFIED node-1");
     assert_eq!(old.line().await, "ADDED node-2");
 }

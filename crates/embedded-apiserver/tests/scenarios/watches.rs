@@ -40,7 +40,7 @@ async fn a_watch_without_a_timeout_ends_after_half_an_hour() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_from_a_compacted_version_is_told_that_it_expired() {
+async fn a_watch_from_a_compacted_version_gets_that_it_expired() {
     let server = server();
     server.seed_nodes(2);
     let client = server.client();

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use controller_core::meta::{ObjectKey, Uid};
 
 use super::{Gates, MAX_UID_CACHE_ENTRIES, claimant_kind};
-use crate::view::{ClaimView, ClaimantKind, ClaimantView, Consumer, beside};
+use crate::view::{ClaimView, ClaimantKind, ClaimantView, Consumer, in_namespace_of};
 
 /// Identity of a pod or group. The uid alone would not do: the owner reference of a claim may hold the uid of any
 /// object.
@@ -42,7 +42,7 @@ impl ClaimantId {
     pub fn of_consumer(claim: &ObjectKey, consumer: &Consumer, gates: Gates) -> Option<Self> {
         Some(Self {
             kind: claimant_kind(consumer.kind, gates)?,
-            key: beside(claim, &consumer.name),
+            key: in_namespace_of(claim, &consumer.name),
             uid: consumer.uid.clone(),
         })
     }
@@ -52,7 +52,7 @@ impl ClaimantId {
         let pod = claim.owning_pod()?;
         Some(Self {
             kind: ClaimantKind::Pod,
-            key: beside(&claim.key, &pod.name),
+            key: in_namespace_of(&claim.key, &pod.name),
             uid: pod.uid.clone(),
         })
     }

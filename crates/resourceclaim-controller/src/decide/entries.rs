@@ -7,7 +7,7 @@ use controller_core::meta::{ObjectKey, Uid};
 use super::reserve::is_reserved_for;
 use super::{Claimant, Gates, Group, Known, Names, Reservation, base_name, claim_name, reservation, shares};
 use crate::view::{
-    ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Entry, TemplateView, beside,
+    ClaimSource, ClaimStatus, ClaimView, ClaimantKind, ClaimantView, Entry, TemplateView, in_namespace_of,
 };
 
 /// What the pod or the group says about the claim of an entry (RC-1).
@@ -155,7 +155,7 @@ pub fn answer(
     let found = match seen {
         LiveClaim::Found(found) => found,
         LiveClaim::Unasked => {
-            cached = known.claim(&beside(&claimant.view.key, &name));
+            cached = known.claim(&in_namespace_of(&claimant.view.key, &name));
             cached.as_deref()
         }
     };
@@ -251,7 +251,7 @@ fn usable(
     known: &impl Known,
     gates: Gates,
 ) -> Result<Arc<TemplateView>, EntryFailure> {
-    let template = known.template(&beside(&claimant.view.key, name));
+    let template = known.template(&in_namespace_of(&claimant.view.key, name));
     let template = template.ok_or_else(|| EntryFailure::TemplateMissing(Arc::clone(name)))?;
     match disabled(&template, name, gates) {
         Some(failure) => Err(failure),
@@ -305,7 +305,7 @@ impl Create {
     /// Namespace and name of the claim.
     pub fn claim(&self) -> ObjectKey {
         let name = claim_name(&self.claimant.name, &self.uid, &self.entry, self.n);
-        beside(&self.claimant, &name.into())
+        in_namespace_of(&self.claimant, &name.into())
     }
 
     pub fn generate_name(&self) -> String {
@@ -374,7 +374,7 @@ fn any_needs_work<'a>(
             true
         }
         EntryVerdict::Users(name) | EntryVerdict::Keep(name) => known
-            .claim(&beside(&view.key, &name))
+            .claim(&in_namespace_of(&view.key, &name))
             .is_some_and(|claim| reservation(claimant, entry, &claim) != Reservation::Nothing),
     };
     let counts = gates.groups.is_on() || view.kind == ClaimantKind::Pod;

@@ -15,7 +15,7 @@ use crate::ResourceClaimController;
 use crate::decide::{ClaimantId, ConsumerLookup, Gates, Groups, Known};
 use crate::gates::{self, Answers};
 use crate::requests::{Answer, Query};
-use crate::view::{ClaimView, ClaimantKind, ClaimantView, Consumer, TemplateView, beside};
+use crate::view::{ClaimView, ClaimantKind, ClaimantView, Consumer, TemplateView, in_namespace_of};
 
 /// What to explain, as the API server has it.
 #[derive(Clone, Copy)]
@@ -49,10 +49,10 @@ impl<'a> Found<'a> {
             templates: &[],
         };
         if let Some(pod) = found.pod {
-            found.ask_beside(answers, pod)?;
+            found.ask_in_namespace(answers, pod)?;
         }
         let of_pod = found.pod.into_iter().flat_map(ClaimantView::claims);
-        let of_pod = of_pod.filter_map(|name| found.claim(&beside(key, &name)));
+        let of_pod = of_pod.filter_map(|name| found.claim(&in_namespace_of(key, &name)));
         let claims = of_pod.chain(found.claim.cloned().map(Arc::new));
         let consumers = claims.flat_map(|claim| {
             let owner = claim.owning_pod().map(Consumer::pod);
@@ -67,7 +67,7 @@ impl<'a> Found<'a> {
     }
 
     /// Adds the pod's group, and what is in its namespace.
-    fn ask_beside(&mut self, answers: &mut Answers<'a>, pod: &ClaimantView) -> Result<(), CallFailed> {
+    fn ask_in_namespace(&mut self, answers: &mut Answers<'a>, pod: &ClaimantView) -> Result<(), CallFailed> {
         let namespace = &pod.key.namespace;
         if let Some(Answer::Claims(claims)) = answers.get(Query::Claims(namespace.clone()))? {
             self.claims = claims;
@@ -77,7 +77,7 @@ impl<'a> Found<'a> {
         }
         if let (Some(group), Groups::On(version)) = (&pod.group, self.gates.groups) {
             let kind = ClaimantKind::PodGroup(version);
-            let query = Query::Claimant(kind, beside(&pod.key, group));
+            let query = Query::Claimant(kind, in_namespace_of(&pod.key, group));
             let group = answers.get(query)?.and_then(Answer::claimant);
             self.group = group.map(|group| &group.view);
         }

@@ -12,7 +12,7 @@ use crate::decide::{
     RESERVED_FOR_MAX_SIZE, Recorded, Reservation, Standing, answer, group_of, next_step, owner, recorded,
     reservation, standing, wants_claims,
 };
-use crate::view::{ClaimOrigin, ClaimSource, ClaimView, ClaimantView, Consumer, Entry, beside};
+use crate::view::{ClaimOrigin, ClaimSource, ClaimView, ClaimantView, Consumer, Entry, in_namespace_of};
 
 /// Most users of a claim that are listed.
 const TOLD: usize = 20;
@@ -52,13 +52,13 @@ impl fmt::Display for Pod<'_> {
                 f,
                 "extended resources: ResourceClaim {name}, made by the scheduler"
             )?;
-            if let Some(claim) = found.claim(&beside(&pod.key, name)) {
+            if let Some(claim) = found.claim(&in_namespace_of(&pod.key, name)) {
                 writeln!(f, "  {}", State(&claim))?;
             }
         }
         if pod.is_done() {
             for name in pod.claims() {
-                if let Some(claim) = found.claim(&beside(&pod.key, &name)) {
+                if let Some(claim) = found.claim(&in_namespace_of(&pod.key, &name)) {
                     write!(f, "{}", Claim(found, &claim))?;
                 }
             }
@@ -86,7 +86,7 @@ impl Pod<'_> {
         };
         let seen = noted
             .as_ref()
-            .and_then(|name| found.claim(&beside(&pod.key, name)));
+            .and_then(|name| found.claim(&in_namespace_of(&pod.key, name)));
         let answer = answer(
             &claimant,
             entry,
@@ -136,7 +136,7 @@ impl Pod<'_> {
         name: &Arc<str>,
     ) -> fmt::Result {
         let Self(found, pod) = self;
-        let Some(claim) = found.claim(&beside(&pod.key, name)) else {
+        let Some(claim) = found.claim(&in_namespace_of(&pod.key, name)) else {
             return writeln!(f, "  {name} is not there; its user has to make it");
         };
         writeln!(f, "  {name}: {}", State(&claim))?;

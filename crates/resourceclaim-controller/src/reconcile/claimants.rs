@@ -18,7 +18,7 @@ use crate::decide::{
 use crate::error::EntryError;
 use crate::requests::{Answer, Query, Record, Write};
 use crate::state::Failing;
-use crate::view::{ClaimSource, ClaimView, ClaimantView, Entry, beside};
+use crate::view::{ClaimSource, ClaimView, ClaimantView, Entry, in_namespace_of};
 
 /// Most names that are tried for a claim in one pass.
 const NAMES_A_PASS: u32 = 8;
@@ -195,7 +195,7 @@ impl<'a> Turn<'a> {
             if let Some(after) = made_after(claimant, entry, name, self.cx.stores) {
                 return Settling::Has(after);
             }
-            answered = match self.look_for(beside(&claimant.view.key, name)) {
+            answered = match self.look_for(in_namespace_of(&claimant.view.key, name)) {
                 Ok(found) => entitled(LiveClaim::Found(found)),
                 Err(settling) => return settling,
             };
@@ -345,7 +345,7 @@ impl<'a> Turn<'a> {
             ClaimSource::Template(_) | ClaimSource::Unknown => settled.name_of(entry),
         };
         let pod = claimant.view;
-        let claim = name.and_then(|name| self.cx.stores.claims.get(&beside(&pod.key, name)));
+        let claim = name.and_then(|name| self.cx.stores.claims.get(&in_namespace_of(&pod.key, name)));
         let Some(claim) = claim else { return Ok(None) };
         match reservation(claimant, entry, &claim) {
             Reservation::Nothing => Ok(None),

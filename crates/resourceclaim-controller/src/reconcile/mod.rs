@@ -46,7 +46,7 @@ use crate::events::Event;
 use crate::gates::{self, Answers};
 use crate::requests::{Answer, Query, Write};
 use crate::state::{self, Failing, Key, State};
-use crate::view::{ClaimantKind, beside};
+use crate::view::{ClaimantKind, in_namespace_of};
 use crate::{NAME, ResourceClaimController, Stores, metrics};
 
 /// The queue's name in the metrics, same as upstream.
@@ -319,9 +319,13 @@ fn is_there(stores: &Stores, write: &Write) -> bool {
             let held = stores.claims.get(&reserve.claim);
             held.is_some_and(|held| held.uid == reserve.uid)
         }
-        Write::GiveBack(claim, _) => claim
-            .owning_pod()
-            .is_some_and(|owner| claimant(ClaimantKind::Pod, &beside(&claim.key, &owner.name), &owner.uid)),
+        Write::GiveBack(claim, _) => claim.owning_pod().is_some_and(|owner| {
+            claimant(
+                ClaimantKind::Pod,
+                &in_namespace_of(&claim.key, &owner.name),
+                &owner.uid,
+            )
+        }),
     }
 }
 

@@ -16,7 +16,7 @@ use crate::Stores;
 use crate::decide::{Claimant, Gates, Groups, group_of, needs_work, needs_work_on};
 use crate::route::Users;
 use crate::state::Key;
-use crate::view::{ClaimIndex, ClaimView, ClaimantIndex, ClaimantKind, ClaimantView, beside};
+use crate::view::{ClaimIndex, ClaimView, ClaimantIndex, ClaimantKind, ClaimantView, in_namespace_of};
 
 /// Enqueues everything: a term begins, or has gone on for an hour.
 pub(super) fn enqueue_all(cx: &mut Cx<'_>, gates: Gates) {
@@ -94,7 +94,7 @@ pub(super) fn enqueue_users(cx: &mut Cx<'_>, claim: &ClaimView, users: &Users, g
     let stores = cx.stores;
     // The pod that controls the claim may not have recorded it.
     if let Some(owner) = claim.owning_pod()
-        && let Some(pod) = stores.pods.get(&beside(&claim.key, &owner.name))
+        && let Some(pod) = stores.pods.get(&in_namespace_of(&claim.key, &owner.name))
         && pod.uid == owner.uid
         && users.include(&pod.uid)
     {
@@ -113,7 +113,7 @@ pub(super) fn enqueue_users(cx: &mut Cx<'_>, claim: &ClaimView, users: &Users, g
         enqueue_changed(cx, &group, Some(claim), gates);
     }
     if let Some(owner) = claim.owning_group() {
-        let key = beside(&claim.key, &owner.name);
+        let key = in_namespace_of(&claim.key, &owner.name);
         if let Some(group) = stores.groups.get(&key) {
             enqueue_changed(cx, &group, Some(claim), gates);
         }
@@ -124,7 +124,7 @@ pub(super) fn enqueue_users(cx: &mut Cx<'_>, claim: &ClaimView, users: &Users, g
 /// Enqueues the claims that a pod or a group names, and those that it owns or that are reserved for it, recorded or
 /// not.
 pub(super) fn enqueue_claims(cx: &mut Cx<'_>, claimant: &ObjectKey, uid: &Uid, named: &[Arc<str>]) {
-    let named = named.iter().map(|name| beside(claimant, name));
+    let named = named.iter().map(|name| in_namespace_of(claimant, name));
     let claims = cx
         .stores
         .claims

@@ -323,7 +323,7 @@ impl PartialEq for TemplateView {
 impl Eq for TemplateView {}
 
 /// The key for `name` in the namespace of `key`.
-pub fn beside(key: &ObjectKey, name: &Arc<str>) -> ObjectKey {
+pub fn in_namespace_of(key: &ObjectKey, name: &Arc<str>) -> ObjectKey {
     ObjectKey {
         namespace: key.namespace.clone(),
         name: Arc::clone(name),
@@ -338,15 +338,15 @@ impl View for ClaimantView {
     }
 
     fn index(&self, out: &mut Vec<ClaimantIndex>) {
-        let beside = |name| beside(&self.key, name);
+        let ours = |name| in_namespace_of(&self.key, name);
         let claims = self.claims();
-        out.extend(claims.iter().map(|name| ClaimantIndex::Claim(beside(name))));
+        out.extend(claims.iter().map(|name| ClaimantIndex::Claim(ours(name))));
         out.extend(self.entries.iter().filter_map(|entry| match &entry.source {
-            ClaimSource::Template(name) => Some(ClaimantIndex::Template(beside(name))),
+            ClaimSource::Template(name) => Some(ClaimantIndex::Template(ours(name))),
             ClaimSource::Claim(_) | ClaimSource::Unknown => None,
         }));
         let groups = self.group.iter();
-        out.extend(groups.map(|name| ClaimantIndex::Group(beside(name))));
+        out.extend(groups.map(|name| ClaimantIndex::Group(ours(name))));
     }
 }
 

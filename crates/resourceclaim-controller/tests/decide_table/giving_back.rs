@@ -71,7 +71,7 @@ fn a_claim_that_nobody_uses_is_given_back() {
     );
     assert_eq!(steps, [release(&["a", "c"], false, false)]);
     assert_eq!(after, Some(reserved(shared.clone(), [&consumers[1]])));
-    // Whoever it is that stays.
+    // Whichever of them stays.
     let mixed = [a_pod("pod"), something_else("foo")];
     let (steps, after) = writes(&reserved(shared.clone(), &mixed), &["pod"], Ownership::Leave);
     assert_eq!(steps, [release(&["pod"], false, false)]);

@@ -1,7 +1,7 @@
 //! The rules, case by case.
 //!
 //! What upstream's own tests show, and where it is shown here. `sync`, `route_table` and `live` are the files and
-//! folders of these names beside this one; where a rule is named, ours differs on purpose.
+//! folders of these names next to this one; where a rule is named, ours differs on purpose.
 //!
 //! | `pkg/controller/resourceclaim/controller_test.go`, `TestSyncHandler` | here |
 //! |---|---|

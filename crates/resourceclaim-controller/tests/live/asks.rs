@@ -1,4 +1,4 @@
-//! What templates and pods may ask for beside one device.
+//! What templates and pods may ask for apart from one device.
 
 use serde_json::{Value, json};
 

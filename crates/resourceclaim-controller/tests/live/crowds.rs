@@ -42,7 +42,7 @@ async fn cluster() -> Cluster {
     cluster
 }
 
-/// A pod with so many entries for which claims are made. No container names them.
+/// A pod with this number of entries for which claims are made. No container names them.
 fn crowded(namespace: &str, name: &str, entries: usize) -> Value {
     let entries: Vec<Value> = (0..entries).map(|entry| made(&format!("e-{entry}"))).collect();
     let mut pod = pod(name, &entries);

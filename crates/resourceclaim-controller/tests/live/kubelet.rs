@@ -57,7 +57,7 @@ impl Kubelet {
                 // The claims first: a pod that runs afterwards had them before.
                 let all = ListParams::default();
                 if let (Ok(claims), Ok(pods)) = (claims.list(&all).await, pods.list(&all).await) {
-                    let found = cx(&mut running, &claims.items, &pods.items);
+                    let found = inspect(&mut running, &claims.items, &pods.items);
                     told.lock().extend(found.wrongs);
                     stream::iter(found.actions)
                         .for_each_concurrent(AT_ONCE, |action| action.done_by(&client))
@@ -91,7 +91,7 @@ enum Action {
     End(Pod),
 }
 
-fn cx(running: &mut Running, claims: &[ResourceClaim], pods: &[Pod]) -> Found {
+fn inspect(running: &mut Running, claims: &[ResourceClaim], pods: &[Pod]) -> Found {
     let mut found = Found::default();
     let bound = |pod: &&Pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
     let phase = |pod: &Pod| {

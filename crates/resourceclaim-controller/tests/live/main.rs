@@ -1,4 +1,4 @@
-//! The binary on a real kube-apiserver and etcd, beside kube-scheduler, with a service account that has the permissions of
+//! The binary on a real kube-apiserver and etcd, next to kube-scheduler, with a service account that has the permissions of
 //! the chart and no others. The devices are entries of a `ResourceSlice`; [`kubelet`] plays the node.
 //!
 //! | file | shows |
@@ -13,8 +13,8 @@
 //! | `races` | claims taken back while the scheduler binds others |
 //! | `permissions` | the permissions are enough, none is unused, and what happens without one |
 //! | `crowds` | what one tenant makes in masses, or has hang, keeps no other one waiting |
-//! | `preflight` | what `preflight` says beside the built-in loop |
-//! | `rivals` | the built-in loop running beside ours |
+//! | `preflight` | what `preflight` says next to the built-in loop |
+//! | `rivals` | the built-in loop running next to ours |
 //!
 //! With `RESOURCECLAIM_CONTROLLER_BUILT_IN` in the environment the scenarios that hold for any controller run on the
 //! loop of kube-controller-manager. Of them `live_a_deleted_claim_is_made_again_and_the_others_stay` and

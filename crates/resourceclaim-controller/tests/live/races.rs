@@ -60,7 +60,7 @@ async fn live_the_scheduler_meets_no_conflict_because_of_us() {
     assert!(ours.is_empty(), "{ours:#?}");
 }
 
-/// A claim that is freed is at once bound again, for the next pod, which the scheduler may have put beside the one before.
+/// A claim that is freed is at once bound again, for the next pod, which the scheduler may have put next to the one before.
 /// That we free the claim is then news to it; that we tidy up after that must never be.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane with all programs: cargo xtask test"]

@@ -1,4 +1,4 @@
-//! The built-in loop running beside ours (CORE-17).
+//! The built-in loop running next to ours (CORE-17).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const PEACE: Duration = Duration::from_secs(10);
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane with all programs: cargo xtask test"]
-async fn live_the_built_in_loop_beside_ours_starts_no_war_about_statuses() {
+async fn live_the_built_in_loop_next_to_ours_starts_no_war_about_statuses() {
     let cluster = Cluster::with_template().await;
     let replica = cluster.start_leading(&[]).await;
     let built_in = cluster.start_built_in(" resource claim controller").await;
@@ -38,7 +38,7 @@ async fn live_the_built_in_loop_beside_ours_starts_no_war_about_statuses() {
     }
     let writes = peace(&cluster).await - begun;
     assert!(writes <= PODS * 2 * MOST_WRITES_AN_ENTRY, "{writes} writes");
-    let written = cluster.written_beside().await.all;
+    let written = cluster.written_next_to_ours().await.all;
     assert!(written <= PODS * 2 * MOST_WRITES_BESIDE, "{written} writes");
     // Since 1.37 it keeps what is recorded, and there is nothing to fight about.
     let fights = Assets::find().unwrap().minor().unwrap() < 37;
@@ -57,7 +57,7 @@ async fn live_the_built_in_loop_beside_ours_starts_no_war_about_statuses() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane with all programs: cargo xtask test"]
-async fn live_the_built_in_loop_beside_ours_starts_no_war_about_pods_that_are_done() {
+async fn live_the_built_in_loop_next_to_ours_starts_no_war_about_pods_that_are_done() {
     let cluster = Cluster::with_template().await;
     let replica = cluster.start_leading(&[]).await;
     let built_in = cluster.start_built_in(" resource claim controller").await;

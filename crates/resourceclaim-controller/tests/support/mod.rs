@@ -98,7 +98,7 @@ impl World {
     }
 }
 
-/// What is to be reserved for the first entry of `pod`, which is in no group.
+/// What must be reserved for the first entry of `pod`, which is in no group.
 pub(crate) fn reservation_of(pod: &ClaimantView, claim: &ClaimView) -> Reservation {
     reservation(&alone(pod), &pod.entries[0], claim)
 }
@@ -334,7 +334,7 @@ pub(crate) fn create_of(answer: EntryVerdict) -> Create {
     }
 }
 
-/// The name of the claim that is to be made.
+/// The name of the claim that will be made.
 pub(crate) fn creates(answer: EntryVerdict) -> String {
     create_of(answer).claim().to_string()
 }

@@ -80,7 +80,7 @@ async fn pods_that_wait_for_claims_are_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_of_abusive_size_is_told_of_now_and_then() {
+async fn a_pod_of_abusive_size_is_reported_now_and_then() {
     let world = World::with_template();
     let _controller = world.start_and_settle().await;
     let entries = |count: usize| -> Vec<_> { (0..count).map(|n| made(&format!("e{n}"), "t")).collect() };

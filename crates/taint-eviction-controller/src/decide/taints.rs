@@ -2,7 +2,7 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | TE-5 | `seen`, `confirmed`, `TaintMemory::read` | `tests/decide_table.rs::each_taint_keeps_its_own_deadline`, `tests/decide_table.rs::the_two_taints_of_a_failed_node_are_one`, `tests/sync/saved.rs::a_failure_behind_a_watch_that_lags_is_told_from_a_swap`, `src/decide/taints.rs::a_taint_that_the_api_server_lacked_has_another_stay_when_it_is_back` |
+//! | TE-5 | `seen`, `confirmed`, `TaintMemory::read` | `tests/decide_table.rs::each_taint_keeps_its_own_deadline`, `tests/decide_table.rs::the_two_taints_of_a_failed_node_are_one`, `tests/sync/saved.rs::a_failure_behind_a_watch_that_lags_is_distinguished_from_a_swap`, `src/decide/taints.rs::a_taint_that_the_api_server_lacked_has_another_stay_when_it_is_back` |
 //! | TE-17 | `TaintMemory::forget` | `tests/decide_table.rs::a_node_that_is_gone_has_no_taints` |
 
 use std::collections::BTreeMap;

@@ -35,7 +35,7 @@ pub fn waits_until(entries: &[ThroughBudgets], taint: &Taint, deadline: Timestam
     Some(until.unwrap_or(Timestamp::MAX))
 }
 
-/// How long a refused pod waits for its next try while so many are refused: all of them cost half of
+/// How long a refused pod waits for its next try while `refused` pods are: all of them cost half of
 /// [`TRIES_A_SECOND`], so that pods of others find a free one.
 pub fn tries_again_after(refused: usize) -> Duration {
     let all = Duration::from_secs(refused as u64) * 2 / TRIES_A_SECOND;

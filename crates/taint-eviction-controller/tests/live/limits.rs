@@ -10,7 +10,7 @@ use crate::support::{Cluster, Evicted, For};
 /// With the default limits, of requests and of events.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane: cargo xtask test"]
-async fn live_every_eviction_of_a_mass_event_is_told() {
+async fn live_every_eviction_of_a_mass_event_is_reported() {
     let pods = long_or_short(2_000, 300);
     let cluster = Cluster::with_nodes(["n"]).await;
     cluster.pods(pods, "p", "n", For::No).await;
@@ -25,7 +25,7 @@ async fn live_every_eviction_of_a_mass_event_is_told() {
         let of_pods = events.iter().filter(|event| event["regarding"]["kind"] == "Pod");
         (of_pods.count() >= pods).then_some(())
     };
-    eventually(Duration::from_mins(1), "all are told", told)
+    eventually(Duration::from_mins(1), "all events are there", told)
         .await
         .unwrap();
     assert_eq!(

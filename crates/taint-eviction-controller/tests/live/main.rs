@@ -11,8 +11,8 @@
 //! | `limits` | events of a mass event |
 //! | `replicas` | a restart while tolerations run |
 //! | `permissions` | the permissions are enough, and none is unused; events as `kubectl describe` shows them |
-//! | `preflight` | what `preflight` says beside the built-in loop |
-//! | `rivals` | the built-in loop running beside ours |
+//! | `preflight` | what `preflight` says next to the built-in loop |
+//! | `rivals` | the built-in loop running next to ours |
 //! | `upgrades` | rolling upgrades of two replicas while pods go all the time |
 //!
 //! Moments are those of the audit log, so that a slow test does not take a prompt eviction for a late one.

@@ -1,4 +1,4 @@
-//! What `preflight` says beside the built-in loop.
+//! What `preflight` says next to the built-in loop.
 
 use std::cell::Cell;
 

@@ -6,7 +6,7 @@ use crate::support::{Cluster, Evicted, For, PENDING, SOON, assert_prompt, now, s
 
 const TOLERATED: u64 = 20;
 const SAME_POD: [&str; 1] = ["--leader-elect-identity=uid-of-the-pod"];
-/// How late a pod may go. Whoever waits for a Lease to end, or counts from its own start, evicts 5 s late or later.
+/// How late a pod may go. A replica that waits for a Lease to end, or counts from its own start, evicts 5 s late or later.
 const LATE: SignedDuration = SignedDuration::from_secs(4);
 
 /// As one container of a pod follows the other: under the uid of the pod it leads at once. Under a name of its own it

@@ -1,4 +1,4 @@
-//! The built-in loop running beside ours (CORE-17).
+//! The built-in loop running next to ours (CORE-17).
 
 use crate::support::{Cluster, DELETIONS, Evicted, For, SOON};
 
@@ -8,7 +8,7 @@ const LIMIT: u64 = 5;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane with all programs: cargo xtask test"]
-async fn live_the_built_in_loop_beside_ours_starts_no_war() {
+async fn live_the_built_in_loop_next_to_ours_starts_no_war() {
     let cluster = Cluster::with_nodes(["a"]).await;
     cluster.pods(PODS, "intolerant", "a", For::No).await;
     cluster.pods(PODS, "five", "a", For::Seconds(5)).await;
@@ -18,8 +18,8 @@ async fn live_the_built_in_loop_beside_ours_starts_no_war() {
     cluster.taint("a").await;
     cluster.until_evicted(2 * PODS, SOON).await;
 
-    // A condition and a delete of each pod at most: whoever comes second leaves it.
-    let written = cluster.written_beside().await.all;
+    // A condition and a delete of each pod at most: the loop that comes second leaves it.
+    let written = cluster.written_next_to_ours().await.all;
     assert!(written <= 2 * 2 * PODS, "{written} writes");
     assert_eq!(cluster.deleting("Pod").await, 2 * PODS);
     assert_eq!(replica.stop().await, Some(0));

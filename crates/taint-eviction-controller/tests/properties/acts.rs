@@ -8,7 +8,7 @@ use crate::ledger::{FAILED, Toleration};
 
 #[derive(Clone, Debug)]
 pub(super) enum Act {
-    /// The taint with this number comes to a node, with a `timeAdded` of so many seconds ago or without.
+    /// The taint with this number comes to a node, with a `timeAdded` some seconds ago or without.
     Taint {
         node: usize,
         taint: usize,
@@ -18,7 +18,7 @@ pub(super) enum Act {
         node: usize,
         taint: usize,
     },
-    /// A new pod of this name was bound so many seconds ago.
+    /// A new pod of this name was bound some seconds ago.
     Bind {
         pod: usize,
         node: usize,
@@ -35,7 +35,7 @@ pub(super) enum Act {
     Refuse,
 }
 
-/// Every taint is tolerated for so many seconds, or for ever.
+/// Every taint is tolerated for some seconds, or for ever.
 pub(super) fn all(seconds: Option<i64>) -> Vec<Toleration> {
     let (key, value) = (None, None);
     vec![Toleration { key, value, seconds }]

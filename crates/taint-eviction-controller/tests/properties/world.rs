@@ -28,7 +28,7 @@ pub(super) const PODS: usize = 4;
 pub(super) const TAINTS: [(&str, &str); 4] = [("k", ""), ("k", "v"), (FAILED[0], ""), (FAILED[1], "")];
 /// With a brake, one pod goes within this time.
 const WINDOW: u32 = 20;
-/// Nobody knows any more what ended so many milliseconds ago.
+/// Nobody knows any more what ended this number of milliseconds ago.
 const LONG_AGO: i64 = 24 * 3_600_000;
 
 #[derive(Clone)]
@@ -311,7 +311,7 @@ impl Cluster {
         }
     }
 
-    /// Whatever fails, and whoever leads.
+    /// Whatever fails, and whichever replica leads.
     pub(super) fn check_window(&self) -> Result<(), String> {
         for pair in self.gone.windows(2) {
             let between = pair[1].duration_since(pair[0]);

@@ -1,4 +1,4 @@
-//! What has happened to each node and pod, whoever evicted it and when: what is done in a history or in the model, and
+//! What has happened to each node and pod, by whom and when: what is done in a history or in the model, and
 //! what the rules demand, by hand. Times are in milliseconds since the start.
 
 use std::collections::BTreeSet;
@@ -63,7 +63,7 @@ pub(crate) struct Eyes {
     pub(crate) listed: i64,
     /// It may judge by tolerations that the pod no longer has.
     pub(crate) lags: bool,
-    /// Its clock is behind, so that what it is told lies in the future, and its own sight counts (TE-4).
+    /// Its clock is behind, so that the times it receives lie in the future, and its own sight counts (TE-4).
     pub(crate) is_slow: bool,
 }
 

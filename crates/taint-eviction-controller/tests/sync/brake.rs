@@ -237,7 +237,7 @@ async fn the_lease_and_each_node_have_an_event() {
     assert_eq!(world.annotation("eviction-brake-engaged-since"), None);
 }
 
-/// Whoever follows a leader that has evicted cannot know how many, and waits for one window.
+/// The next leader cannot know how many the one before has evicted, and waits for one window.
 #[tokio::test(start_paused = true)]
 async fn a_new_leader_waits_until_nothing_that_another_evicted_counts() {
     let world = World::with_nodes([]);
@@ -260,7 +260,7 @@ async fn a_new_leader_waits_until_nothing_that_another_evicted_counts() {
     assert_eq!(world.alive(), 0);
 }
 
-/// It holds back what is too much whoever evicted what, and waits as long for what is left.
+/// It holds back what is too much, also where others evicted, and waits as long for what is left.
 #[tokio::test(start_paused = true)]
 async fn a_new_leader_that_holds_back_forgets_no_eviction_of_another() {
     let world = World::with_nodes(["n2"]);

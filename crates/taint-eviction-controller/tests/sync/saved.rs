@@ -37,7 +37,7 @@ async fn a_taint_that_is_gone_before_the_watch_tells_saves_the_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_behind_a_watch_that_lags_is_told_from_a_swap() {
+async fn a_failure_behind_a_watch_that_lags_is_distinguished_from_a_swap() {
     for (is_swap, lives) in [(true, false), (false, true)] {
         let world = World::with_pod(For::No);
         let tolerates = |key| json!({ "key": key, "operator": "Exists", "tolerationSeconds": 20 });

@@ -2,7 +2,7 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | TAF-13 | `PolicyList::compile` | `tests/policies/wrong.rs::a_wrong_policy_is_refused_with_its_index_name_field_and_value`, `tests/policies/wrong.rs::every_problem_of_a_file_is_told` |
+//! | TAF-13 | `PolicyList::compile` | `tests/policies/wrong.rs::a_wrong_policy_is_refused_with_its_index_name_field_and_value`, `tests/policies/wrong.rs::every_problem_of_a_file_is_reported` |
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

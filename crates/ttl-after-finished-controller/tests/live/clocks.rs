@@ -1,4 +1,4 @@
-//! A clock of ours that is an hour wrong, beside those of the API server and of who finished the Job. The loop runs
+//! A clock of ours that is an hour wrong, next to those of the API server and of who finished the Job. The loop runs
 //! inside the test, on the permissions of the service account: a binary has the machine's clock.
 
 use controller_runtime::clock::Clock;

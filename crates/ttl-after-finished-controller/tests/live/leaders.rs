@@ -1,4 +1,4 @@
-//! The time counts from the finish, whoever leads.
+//! The time counts from the finish, whichever replica leads.
 
 use jiff::SignedDuration;
 

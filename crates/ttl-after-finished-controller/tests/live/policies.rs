@@ -101,7 +101,7 @@ async fn live_policies_delete_next_to_the_built_in_loop_with_the_charts_permissi
             .any(|event| event.contains("HeldByFinalizers"))
             .then_some(())
     };
-    soon("the held pod is told", held).await;
+    soon("an event names the held pod", held).await;
 
     let (printed, code) = cluster.subcommand(&["preview", &flag(&policies)]).await;
     assert_eq!(

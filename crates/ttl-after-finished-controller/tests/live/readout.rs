@@ -1,4 +1,4 @@
-//! What people are told, without anything being written.
+//! What people can read, without anything being written.
 
 use jiff::SignedDuration;
 use serde_json::json;

@@ -114,7 +114,7 @@ fn more_than_fifty_policies_are_refused() {
 }
 
 #[test]
-fn every_problem_of_a_file_is_told() {
+fn every_problem_of_a_file_is_reported() {
     let list = json!([
         { "name": "a", "ttlAfterSucceeded": "1x", "keepLastFailed": 0 },
         { "ttlAfterFailed": "never", "extra": 1 },

@@ -92,7 +92,7 @@ async fn live_a_client_go_replica_and_ours_share_one_lease() {
 
     let ours = cluster.start(&ours_args);
     let began = Clock::system().instant();
-    // Two of its lease durations: whoever misread its renewals would have taken the lease by then.
+    // Two of its lease durations: a replica that misread its renewals would have taken the lease by then.
     let undisturbed = async || {
         assert!(!ours.leads().await, "ours took a lease that client-go holds");
         (began.elapsed() > Duration::from_secs(6)).then_some(())

@@ -6,8 +6,8 @@
 //! | `readout` | the admin server, `explain` |
 //! | `leaders` | hand-over after SIGTERM and SIGKILL, a Lease shared with client-go, fifty kills |
 //! | `metrics` | who may read the metrics |
-//! | `preflight` | what `preflight` says beside the built-in loop |
-//! | `rival` | the built-in loop running beside ours |
+//! | `preflight` | what `preflight` says next to the built-in loop |
+//! | `rival` | the built-in loop running next to ours |
 //! | `refusals` | wrong flags, files and permissions |
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test")]
 

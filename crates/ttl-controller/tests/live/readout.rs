@@ -1,4 +1,4 @@
-//! What people are told.
+//! What people can read.
 
 use std::process::{Command, Stdio};
 

@@ -1,4 +1,4 @@
-//! The built-in loop running beside ours (CORE-17).
+//! The built-in loop running next to ours (CORE-17).
 
 use controller_testing::long_or_short;
 use local_control_plane::eventually;
@@ -9,9 +9,9 @@ const NODES: usize = 95;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a control plane with all programs: cargo xtask test"]
-async fn live_the_built_in_loop_beside_ours_starts_no_patch_war() {
+async fn live_the_built_in_loop_next_to_ours_starts_no_patch_war() {
     let cluster = Cluster::new().await;
-    // So many nodes at 15: ours keeps 15 (TTL-6), the built-in loop starts from 0.
+    // `NODES` nodes at 15: ours keeps 15 (TTL-6), the built-in loop starts from 0.
     cluster.add(0..NODES, Some("15")).await;
     let replica = cluster.start(&[]);
     replica.until_leading().await;
@@ -23,7 +23,7 @@ async fn live_the_built_in_loop_beside_ours_starts_no_patch_war() {
     .await
     .unwrap();
     // Three writes a node at once; within two minutes one more.
-    let written = cluster.written_beside().await.all;
+    let written = cluster.written_next_to_ours().await.all;
     assert!(written <= NODES * long_or_short(4, 3), "{written} writes");
 
     let warnings: Vec<_> = replica

@@ -50,7 +50,7 @@ pub(super) async fn run(turns: &Turns) -> anyhow::Result<()> {
     .await?;
     anyhow::ensure!(
         pending.len() == TO_BE_EVICTED,
-        "{} pods are to be evicted",
+        "{} pods will be evicted",
         pending.len()
     );
     let row = Burst {

@@ -49,7 +49,7 @@ pub(super) fn text(
         "<!-- Written by `cargo xtask charts` from charts/src/ and the config type of the controller. -->\n\
          # {name} chart\n\n\
          {about}. What it does and why: [{name}]({}). For Kubernetes\n{} ([versions]({})).\n\n\
-         First beside the built-in loop, without a write:\n\n\
+         First next to the built-in loop, without a write:\n\n\
          ```sh\n\
          helm install {name} {reference} --namespace kube-system{image} --set config.dryRun=true\n\
          ```\n\n\

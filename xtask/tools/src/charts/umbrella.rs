@@ -141,10 +141,10 @@ fn readme(charts: &[Chart], values: &Values) -> Result<String> {
          helm install {NAME} {reference} --namespace kube-system --set {name}.enabled=true{image} --set {name}.config.dryRun=true\n\
          helm upgrade {NAME} {reference} --namespace kube-system --reset-then-reuse-values --set {name}.config.dryRun=false\n\
          ```\n\n\
-         The first runs beside the built-in loop and writes nothing; the second is for when that one is switched off: \
+         The first runs next to the built-in loop and writes nothing; the second is for when that one is switched off: \
          [operations]({}).\n\n\
          One release of a controller a cluster: uninstall that of its own chart before it is enabled here. From another \
-         namespace it would lead beside this one.\n\n\
+         namespace it would lead next to this one.\n\n\
          ## Values\n\n\
          A key that is not here or in the chart of the controller, or a value of another type, is refused, by its name.\n\
          {tables}",

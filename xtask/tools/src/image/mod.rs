@@ -47,7 +47,7 @@ pub(crate) struct Args {
     /// For which platforms, in one image; this machine's where none is named
     #[arg(long, value_enum, value_delimiter = ',')]
     platform: Vec<Platform>,
-    /// The directory in which to write `<controller>.tar`, and SBOMs beside it [default: image/ in the target directory]
+    /// The directory in which to write `<controller>.tar`, and SBOMs next to it [default: image/ in the target directory]
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Where the sources are found, for the label `org.opencontainers.image.source`

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `<controller>.yaml` | `kubectl apply -f`: what the chart installs by default |
 //! | `<controller>-kustomize/` | the same as a base for Kustomize |
-//! | `<controller>-static-pod.yaml` | a kubelet's folder of static pods, beside kube-apiserver |
+//! | `<controller>-static-pod.yaml` | a kubelet's folder of static pods, next to kube-apiserver |
 //! | `<controller>-static-pod-rbac.yaml` | `kubectl apply -f`: the permissions of that pod's user |
 //! | `<controller>-static-pod-metrics.yaml`, `-static-pod-metrics-rbac.yaml` | the same where a Prometheus elsewhere reads its metrics |
 

@@ -16,7 +16,7 @@ pub fn decide(facts: &Facts) -> PreflightReport {
     let distribution = Distribution::of(facts.version.as_ref().ok(), &nodes);
     let (built_in_loop, mut built_in) = built_in(facts, distribution);
     if facts.shares_work {
-        built_in = beside(built_in_loop, built_in);
+        built_in = next_to_ours(built_in_loop, built_in);
     }
     let mut findings = vec![version(facts), clock(facts)];
     findings.extend(permissions(facts));
@@ -178,7 +178,7 @@ fn built_in(facts: &Facts, distribution: Option<&Distribution>) -> (CheckState, 
 }
 
 /// The finding on a built-in loop that does its part of the work next to the controller.
-fn beside(state: CheckState, finding: Finding) -> Finding {
+fn next_to_ours(state: CheckState, finding: Finding) -> Finding {
     let (level, rest) = match state {
         CheckState::Off => (Level::Warning, "nobody does what is left to it"),
         CheckState::On | CheckState::Unknown => (Level::Ok, "it may stay on"),

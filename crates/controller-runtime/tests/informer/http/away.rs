@@ -23,7 +23,7 @@ async fn failure_at(address: SocketAddr) -> ErrorKind {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_told_from_one_that_fails() {
+async fn a_server_that_is_away_is_distinguished_from_one_that_fails() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let closes_each_connection = async {

@@ -47,7 +47,7 @@ fn steady(pods: u64) -> Pace {
 #[case::a_budget_that_lets_none_go_by_its_numbers_lets_one_go(
     &[node(0, &[2])], &[steady(0)], 1, Rounds { rounds: 3, nodes: vec![0], budgets: vec![0] },
 )]
-fn a_drain_takes_so_many_rounds(
+fn the_rounds_of_a_drain_are_counted(
     #[case] nodes: &[Leaving],
     #[case] paces: &[Pace],
     #[case] parallel: usize,

@@ -38,7 +38,7 @@ fn found(lines: &[&str], flags: Flags) -> Finding {
     &["ReplicaSet web wants 2", "pod web-0 of ReplicaSet web", "pod web-1 of ReplicaSet web", "budget web minAvailable 1"],
     "now Evictable"
 )]
-#[case::unready_beside_enough(
+#[case::unready_next_to_enough(
     &["ReplicaSet web wants 2", "pod web-0 of ReplicaSet web, not ready", "pod web-1 of ReplicaSet web", "budget web minAvailable 1"],
     "now Evictable"
 )]
@@ -296,7 +296,7 @@ const EMPTYDIR: Flags = Flags {
     Flags::default(),
     "Evictable"
 )]
-fn what_drain_refuses_beside_budgets(#[case] pod: &str, #[case] flags: Flags, #[case] reason: &str) {
+fn what_drain_refuses_apart_from_budgets(#[case] pod: &str, #[case] flags: Flags, #[case] reason: &str) {
     let found = found(&["ReplicaSet web wants 1", pod], flags);
     assert_eq!((found.verdict.as_str(), found.reason.as_str()), ("now", reason));
     assert_eq!(found.blocks(), reason != "Evictable");

@@ -94,7 +94,7 @@ fn a_budget_is_behind_its_pods_until_their_change_is_written() {
 }
 
 #[test]
-fn overlaps_are_told_when_they_begin() {
+fn overlaps_are_reported_when_they_begin() {
     let bench = Bench::default();
     bench.put(&pod("p", &json!({ "app": "web" }), true));
     assert_eq!(bench.put_pdb(&pdb("one", 1, &web(), 0)).overlapping, None);

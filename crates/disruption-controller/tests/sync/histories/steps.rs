@@ -93,7 +93,7 @@ impl Asked {
 
     #[allow(
         clippy::disallowed_methods,
-        reason = "whoever drains a node is no task of the controller"
+        reason = "the person who drains a node is no task of the controller"
     )]
     fn evict(&mut self, server: &Server, name: String) {
         let pods: Api<Pod> = Api::namespaced(server.client_as("drain/test"), "default");

@@ -92,7 +92,7 @@ impl Scene for Budgets {
             if sight.truths(pdb).len() > 1 {
                 return "one of several truths".to_owned();
             }
-            // A kind that goes brings no event, so that which reason is told depends on when it was looked for.
+            // A kind that goes brings no event, so that the reason depends on when the kind was looked for.
             let message = if sight.has_unknown(pdb) {
                 String::new()
             } else {

@@ -117,7 +117,7 @@ async fn a_scale_that_hangs_holds_up_no_other_budget() {
     let mark = world.server.mark();
     let _controller = world.start_and_pass(1).await;
     assert_eq!(world.numbers("web"), numbers(1, 2, 1, 2));
-    // So many of one apiVersion are read at a time; the rest has its turn when those have failed.
+    // A limited number of one apiVersion is read at a time; the rest has its turn when those have failed.
     assert_eq!(world.scale_reads(mark), 16);
     world.ready("web-0", false);
     world.pass_millis(20).await;

@@ -7,11 +7,11 @@ use crate::budget::numbers;
 use crate::stories::Budgets;
 
 crate::told![
-    every_budget_over_a_pod_is_true_and_the_overlap_is_told,
+    every_budget_over_a_pod_is_true_and_the_overlap_is_reported,
     a_pod_that_is_relabelled_moves_from_budget_to_budget,
 ];
 
-async fn every_budget_over_a_pod_is_true_and_the_overlap_is_told(stage: StoryStage) {
+async fn every_budget_over_a_pod_is_true_and_the_overlap_is_reported(stage: StoryStage) {
     for name in ["first", "second"] {
         stage.pdb_of(name, "two", "minAvailable", json!(1)).await;
     }
@@ -19,7 +19,7 @@ async fn every_budget_over_a_pod_is_true_and_the_overlap_is_told(stage: StorySta
         stage.pdb_of(name, "three", "minAvailable", json!(1)).await;
     }
     let controller = stage.start_leading(&[]).await;
-    // Who holds the Lease may still fill the caches; an overlap that begins by then is told by nobody.
+    // The leader may still be filling its caches; nobody reports an overlap that begins by then.
     for pdb in ["first", "second", "red", "green", "blue"] {
         stage.until(pdb, numbers(0, 0, 1, 0)).await;
     }

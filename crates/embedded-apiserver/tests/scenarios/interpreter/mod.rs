@@ -35,7 +35,7 @@
 //! | `the same in protobuf`, at the end | the same body for who prefers protobuf, as the embedded server encodes it |
 //!
 //! In a path, `0` is an item of a list, `*` all items, and `type=Ready` the item with this field. What an expected
-//! value is like stands in angle brackets: `<any>`, `<null>`, `<not x>`, `<all x>` of a list, `<starts with x>`,
+//! value is like is in angle brackets: `<any>`, `<null>`, `<not x>`, `<all x>` of a list, `<starts with x>`,
 //! `<ends with x>`, `<ends with 5 of abc>`, `<contains x>`, `<without x>`, `<36 characters>`, `<30 to 39 seconds after
 //! TIME>`. `<3 times x>` is `xxx`.
 //!

@@ -91,7 +91,7 @@ async fn a_name_that_another_has_is_passed_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_entry_that_is_refused_does_not_stop_the_others_and_is_told_once() {
+async fn one_entry_that_is_refused_does_not_stop_the_others_and_is_reported_once() {
     let world = World::with_template();
     world.fail_those(
         3,
@@ -144,7 +144,7 @@ async fn what_no_rule_reads_wakes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_entry_of_an_api_that_we_do_not_know_is_told() {
+async fn an_entry_of_an_api_that_we_do_not_know_is_reported() {
     let world = World::with_template();
     world.pod_of("p", &[made("a", "t"), made("b", "t")]);
     world.edit("p", |pod| {

@@ -100,7 +100,7 @@ async fn each_entry_gets_a_claim_of_its_own_and_all_are_recorded_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_missing_template_is_told_once_and_its_creation_helps_at_once() {
+async fn a_missing_template_is_reported_once_and_its_creation_helps_at_once() {
     let world = World::with_template();
     let _controller = world.start_and_settle().await;
     world.pod_of("p", &[made("here", "t"), made("later", "u")]);

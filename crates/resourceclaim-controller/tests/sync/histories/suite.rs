@@ -28,7 +28,7 @@ const WRITES_A_STEP: usize = 10;
 const QUIET: Duration = Duration::from_secs(25);
 /// Most writes that giving a claim back takes.
 const MOST_STEPS: usize = 4;
-/// Most times that a process sends a write which is refused, beside one for each step and fault: the waits double from
+/// Most times that a process sends a write which is refused, apart from one for each step and fault: the waits double from
 /// 5 ms on, and a refusal lasts for at most two minutes.
 const MOST_TRIES: usize = 20;
 

@@ -53,7 +53,7 @@ async fn an_extended_resource_claim_is_given_back_like_any_other() {
             json!({ "resourceClaimName": "p-extended", "requestMappings": [] });
     });
     world.pass(60).await;
-    // It is told no more: the pod is there all the same.
+    // It is not reported any more: the pod is there all the same.
     world.edit("p", |pod| {
         pod["status"]["extendedResourceClaimStatus"] = Value::Null;
     });

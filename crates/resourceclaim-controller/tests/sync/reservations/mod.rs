@@ -227,7 +227,7 @@ async fn consumers_of_other_kinds_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_full_claim_is_told_once_and_waited_for() {
+async fn a_full_claim_is_reported_once_and_waited_for() {
     let world = sharing(&["late"]);
     world.allocate("shared", &[]);
     let others: Vec<_> = (0..256)

@@ -42,7 +42,7 @@ async fn an_outage_longer_than_the_toleration_kills_nobody_if_the_nodes_come_bac
     assert!(stage.now() < seconds_after(back, 10), "the nodes are late");
     until_pending(&controller, 0).await;
 
-    // Each is told after it was judged.
+    // Each is reported after it was judged.
     controller.until_metric(CANCELLED, "", 200).await;
     stage.advance(Duration::from_hours(1)).await;
     assert_eq!(controller.total(DELETIONS).await, 0);

@@ -12,7 +12,7 @@ use crate::stories::{
 crate::told![a_standby_that_takes_over_at_10_s_evicts_at_20_s];
 
 const TOLERATED: u64 = 20;
-/// How late a pod may go. Whoever waits for a Lease to end, or counts from its own start, evicts 5 s late or later.
+/// How late a pod may go. A replica that waits for a Lease to end, or counts from its own start, evicts 5 s late or later.
 const LATE: SignedDuration = SignedDuration::from_secs(4);
 
 /// The standby has seen the taints as well, so it knows when those came that say nothing of their time.

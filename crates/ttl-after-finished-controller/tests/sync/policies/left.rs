@@ -149,7 +149,7 @@ async fn the_last_that_failed_stay_until_others_fail() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_finalizers_would_hold_is_told_once_and_left() {
+async fn what_finalizers_would_hold_is_reported_once_and_left() {
     let world = World::new();
     world.pod("held", "Failed", -60);
     world.edit_of(&PODS, "held", |pod| {

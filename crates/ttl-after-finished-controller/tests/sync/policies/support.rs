@@ -18,7 +18,7 @@ pub(crate) fn with(policies: &Value, grace: u32) -> Start<ConfigOf<TtlAfterFinis
 }
 
 impl World {
-    /// A Job without a ttl and with these labels, which ended so many seconds from now.
+    /// A Job without a ttl and with these labels, which ended `seconds` from now.
     pub(crate) fn ended(&self, name: &str, how: &str, seconds: i64, labels: &Value) {
         let mut object = job(name, None);
         object["metadata"]["labels"] = labels.clone();
@@ -38,7 +38,7 @@ impl World {
         self.ended(name, "Failed", seconds, &json!({}));
     }
 
-    /// A pod in this phase, whose container ended so many seconds from now.
+    /// A pod in this phase, whose container ended `seconds` from now.
     pub(crate) fn pod(&self, name: &str, phase: &str, seconds: i64) {
         let ended = json!({ "terminated": { "exitCode": 0, "finishedAt": self.seconds(seconds) } });
         self.insert(json!({

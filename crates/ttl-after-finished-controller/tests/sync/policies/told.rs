@@ -7,7 +7,7 @@ use super::support::with;
 use crate::world::World;
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_is_told_with_its_policy() {
+async fn a_deletion_is_reported_with_its_policy() {
     let world = World::new();
     world.failed("job", 0);
     let controller = world.start_with(with(&json!([{ "name": "p", "ttlAfterFailed": "1m" }]), 10));
@@ -41,7 +41,7 @@ async fn the_lag_counts_from_the_end_of_the_grace_period() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refused_delete_is_told_and_counted_by_policy() {
+async fn a_refused_delete_is_reported_and_counted_by_policy() {
     let world = World::new();
     world.failed("job", -60);
     world.fail_next(1, RequestVerb::Delete, "jobs", Fault::status(403, "Forbidden"));

@@ -67,7 +67,12 @@ fn a_watch_that_is_given_up_is_found_by_outages() {
 #[test]
 fn a_dead_watch_that_counts_as_alive_is_found_by_faults_of_watches() {
     let trusts_silence = Histories::<Nodes>::with(trusts_silence);
-    found_by(&trusts_silence, FaultKind::Watches, 0, "after the last fault node-");
+    found_by(
+        &trusts_silence,
+        FaultKind::Watches,
+        0,
+        "after the last fault node-",
+    );
 }
 
 #[test]

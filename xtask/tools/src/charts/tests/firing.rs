@@ -207,8 +207,8 @@ fn complete(test: &mut Value, alerts: &[Alert]) {
     }
 }
 
-/// The same test with its series in these clusters, and the series `beside` in the cluster `east`.
-fn in_clusters(test: &Value, what: &str, clusters: &[&str], beside: &[Value]) -> Value {
+/// The same test with its series in these clusters, and the series `elsewhere` in the cluster `east`.
+fn in_clusters(test: &Value, what: &str, clusters: &[&str], elsewhere: &[Value]) -> Value {
     let moved = |series: &Value, cluster: &str| {
         let mut series = series.clone();
         let labelled = series["series"].as_str().unwrap();
@@ -225,7 +225,7 @@ fn in_clusters(test: &Value, what: &str, clusters: &[&str], beside: &[Value]) ->
     let mut test = test.clone();
     test["name"] = json!(format!("{}, {what}", test["name"].as_str().unwrap()));
     let mut series = everywhere(&test["input_series"], &moved);
-    series.extend(beside.iter().map(|series| moved(series, "east")));
+    series.extend(elsewhere.iter().map(|series| moved(series, "east")));
     test["input_series"] = json!(series);
     for case in test["alert_rule_test"].as_array_mut().unwrap() {
         let expected = everywhere(&case["exp_alerts"], &|expected, cluster| {

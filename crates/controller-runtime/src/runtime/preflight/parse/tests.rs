@@ -85,7 +85,7 @@ fn what_others_wrote_or_elsewhere_is_no_trace() {
 }
 
 #[test]
-fn an_event_of_the_built_in_loop_is_told_from_one_of_ours() {
+fn an_event_of_the_built_in_loop_is_distinguished_from_one_of_ours() {
     let of_theirs = json!({
         "deprecatedSource": {"component": "taint-eviction-controller"},
         "reportingController": "taint-eviction-controller",

@@ -18,8 +18,8 @@ const WITHIN: Duration = Duration::from_mins(5);
 /// CPU time allowed at rest, during which the admin server answers now and then.
 const CPU_AT_REST: Duration = Duration::from_millis(500);
 
-/// A server and a binary next to it.
-pub struct Beside {
+/// A server with many objects, and a binary next to it.
+pub struct LargeCluster {
     pub server: Server,
     pub clock: Clock,
     pub replica: Replica,
@@ -28,7 +28,7 @@ pub struct Beside {
     directory: tempfile::TempDir,
 }
 
-impl Beside {
+impl LargeCluster {
     /// Starts the release build named by the environment variable `variable`, next to what `seed` creates.
     pub async fn start(variable: &str, args: &[&str], seed: impl FnOnce(&Server)) -> Self {
         let clock = Clock::system();
