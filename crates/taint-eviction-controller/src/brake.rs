@@ -25,8 +25,8 @@ pub const DECIDES_AFTER: Duration = Duration::from_secs(2);
 pub const LOOKS_AGAIN: Duration = Duration::from_secs(5);
 /// For how long ahead a leader says on the Lease that it may evict.
 pub const SAYS_AHEAD: Duration = Duration::from_secs(90);
-/// The last deletes are sent this long before that time: by then their effects have come.
-pub const LAST_DELETE: Duration = Duration::from_secs(30);
+/// A delete takes effect within this time of being sent, or never: then the client gives up.
+pub const EFFECT_WITHIN: Duration = Duration::from_secs(30);
 /// Pods are let go only if they have this much time until the last delete.
 const LEAVES_ENOUGH: Duration = Duration::from_secs(15);
 
@@ -35,7 +35,7 @@ pub struct Brake {
     /// There is a limit.
     pub(crate) is_on: bool,
     waiting: BTreeMap<ObjectKey, Waiting>,
-    /// When pods went within the window, by uptime, oldest first, and from which nodes.
+    /// When pods went within the window, or go at the latest, by uptime, oldest first, and from which nodes.
     evicted: VecDeque<(Duration, Arc<str>)>,
     /// How many of `waiting` and `evicted` each node has.
     nodes: BTreeMap<Arc<str>, usize>,
@@ -91,6 +91,8 @@ struct Waiting {
     is_admitted: bool,
     /// Deletes that the API server has, or may have, carried out.
     deletes: u32,
+    /// When the last of them was sent, by uptime.
+    sent: Duration,
 }
 
 /// What the brake says of a pod.
@@ -134,21 +136,23 @@ impl Brake {
             known.is_admitted = false;
             return;
         }
-        self.left(&pod.key, now);
+        self.left(&pod.key, true, now);
         *self.nodes.entry(Arc::clone(&pod.node)).or_default() += 1;
         let waiting = Waiting {
             uid: pod.uid.clone(),
             node: Arc::clone(&pod.node),
             is_admitted: false,
             deletes: 0,
+            sent: Duration::ZERO,
         };
         self.waiting.insert(pod.key.clone(), waiting);
     }
 
     /// A delete of this pod is being sent.
-    pub(crate) fn sending(&mut self, pod: &ObjectKey, uid: &Uid) {
+    pub(crate) fn sending(&mut self, pod: &ObjectKey, uid: &Uid, now: Duration) {
         if let Some(known) = self.waiting.get_mut(pod).filter(|known| known.uid == *uid) {
             known.deletes = known.deletes.saturating_add(1);
+            known.sent = now;
         }
     }
 
@@ -159,14 +163,21 @@ impl Brake {
         }
     }
 
-    /// The pod is gone, or stays: it counts on only if we may have deleted it. Returns whether it does.
-    pub(crate) fn left(&mut self, pod: &ObjectKey, now: Duration) -> bool {
+    /// The pod is gone, or stays: it counts on only if we may have deleted it. Returns whether it does. As long as the
+    /// pod is there, a delete that was sent may still come.
+    pub(crate) fn left(&mut self, pod: &ObjectKey, is_gone: bool, now: Duration) -> bool {
         let Some(known) = self.waiting.remove(pod) else {
             return false;
         };
         let counts_on = known.deletes > 0;
         if counts_on {
-            self.evicted.push_back((now, known.node));
+            let at = if is_gone {
+                now
+            } else {
+                now.max(known.sent + EFFECT_WITHIN)
+            };
+            let place = self.evicted.partition_point(|(other, _)| *other <= at);
+            self.evicted.insert(place, (at, known.node));
         } else {
             self.leave_node(&known.node);
         }
@@ -243,7 +254,7 @@ impl Brake {
     pub(crate) fn turn(&mut self, leading: bool, now: Now) {
         let pods: Vec<_> = self.waiting.keys().cloned().collect();
         for pod in &pods {
-            self.left(pod, now.uptime);
+            self.left(pod, false, now.uptime);
         }
         self.engaged = None;
         self.released = false;
@@ -304,7 +315,7 @@ impl Note {
             (self.evicting_until, self.last_delete)
         } else {
             let until = saturating_add(asked.time, SAYS_AHEAD);
-            (Some(until), asked.at + SAYS_AHEAD.saturating_sub(LAST_DELETE))
+            (Some(until), asked.at + SAYS_AHEAD.saturating_sub(EFFECT_WITHIN))
         };
         Self {
             evicting_until,

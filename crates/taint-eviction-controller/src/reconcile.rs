@@ -149,7 +149,7 @@ impl Controller for TaintEvictionController {
             ResultOf::Remembered(StateChange::PutOff(pod, at)) => {
                 cx.state
                     .change_eviction(&pod.key, &pod.uid, |entry| entry.tries().put_off = Some(at));
-                cx.state.stop_waiting(&pod.key, cx.now, &mut cx.out);
+                cx.state.stop_waiting(&pod.key, false, cx.now, &mut cx.out);
                 let first = cx.state.brake.first_key(&pod.key);
                 cx.out.requeue(first, Requeue::At(at));
                 name_skew(cx);

@@ -27,12 +27,16 @@ impl TaintEvictionController {
         match write {
             Write::Note(_, note, _) => cx.state.brake.noting(note),
             Write::Evict(eviction) => {
-                cx.state.brake.sending(&eviction.pod, &eviction.uid);
+                cx.state
+                    .brake
+                    .sending(&eviction.pod, &eviction.uid, cx.now.uptime);
                 cx.state.through.trying(cx.now.uptime);
             }
             Write::Mark(eviction, _) => announce(cx, eviction),
             Write::Delete(eviction) => {
-                cx.state.brake.sending(&eviction.pod, &eviction.uid);
+                cx.state
+                    .brake
+                    .sending(&eviction.pod, &eviction.uid, cx.now.uptime);
                 announce(cx, eviction);
             }
         }

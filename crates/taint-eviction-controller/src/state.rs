@@ -289,7 +289,7 @@ impl State {
         let remembered = judgement.remembered.into();
         match judgement.verdict {
             Verdict::Keep(because) => {
-                self.stop_waiting(&pod.key, now, out);
+                self.stop_waiting(&pod.key, because == KeepReason::BeingDeleted, now, out);
                 let was = self.evictions.remove(&pod.key);
                 self.cancel(&pod.key, out);
                 // An entry of another pod with this name does not count for this one (TE-6).
@@ -306,7 +306,7 @@ impl State {
                     .as_ref()
                     .is_some_and(|known| known.pending.is_for_the_same(&pending))
                 {
-                    self.stop_waiting(&pod.key, now, out);
+                    self.stop_waiting(&pod.key, false, now, out);
                 }
                 let new = || Entry {
                     uid: pod.uid.clone(),
@@ -330,7 +330,7 @@ impl State {
     /// Drops all entries about a pod that is gone or on its way.
     fn forget(&mut self, pod: &ObjectKey, now: Now, out: &mut Output<TaintEvictionController>) {
         self.first_sights.remove(pod);
-        self.stop_waiting(pod, now, out);
+        self.stop_waiting(pod, true, now, out);
         if self.evictions.remove(pod).is_some() {
             self.cancel(pod, out);
         }
@@ -347,10 +347,11 @@ impl State {
     pub(crate) fn stop_waiting(
         &mut self,
         pod: &ObjectKey,
+        is_gone: bool,
         now: Now,
         out: &mut Output<TaintEvictionController>,
     ) {
-        if self.brake.left(pod, now.uptime) {
+        if self.brake.left(pod, is_gone, now.uptime) {
             // Until it counts no more.
             out.enqueue(Key::Brake);
         }

@@ -29,7 +29,7 @@ use prometheus::Registry;
 use proptest::prelude::*;
 use serde_json::json;
 use taint_eviction_controller::TaintEvictionController;
-use taint_eviction_controller::brake::LAST_DELETE;
+use taint_eviction_controller::brake::EFFECT_WITHIN;
 use taint_eviction_controller::decide::LeaseNotes;
 use taint_eviction_controller::requests::{Answer, LeaseRead, Query};
 use taint_eviction_controller::state::{Key, State};
@@ -174,7 +174,7 @@ impl Model for Cluster {
     /// As the brake expects: no leader can know what another has sent before.
     fn arrives_within(&self) -> Duration {
         if self.is_held_for_ever() {
-            LAST_DELETE
+            EFFECT_WITHIN
         } else {
             Duration::MAX
         }

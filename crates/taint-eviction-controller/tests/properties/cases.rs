@@ -88,6 +88,32 @@ fn a_delete_of_a_leader_that_died_long_ago_does_not_come() {
     sim::run(Cluster::braked(None), &ops);
 }
 
+/// The pod stays by now, and yet it may go for as long as the delete is on its way.
+#[test]
+fn a_delete_that_comes_after_its_taint_has_gone_counts_from_then() {
+    let ops = [
+        Op::Act(tainted(1, Some(0))),
+        Op::Act(bound(0, 1, None)),
+        Op::Deliver(0),
+        Op::Deliver(1),
+        Op::Pass(Duration::from_secs(5)),
+        Op::Answer(0),
+        Op::Answer(0),
+        Op::Answer(0),
+        Op::Answer(0),
+        Op::Act(Act::Untaint { node: 1, taint: 0 }),
+        Op::Deliver(1),
+        Op::Act(bound(1, 0, None)),
+        Op::Act(tainted(0, Some(0))),
+        Op::Deliver(0),
+        Op::Deliver(1),
+        Op::Pass(Duration::from_secs(19)),
+        Op::Arrive(0),
+        Op::Pass(Duration::from_secs(5)),
+    ];
+    sim::run(Cluster::braked(None), &ops);
+}
+
 /// The second gap in which no node is seen counts as the first, in which the deadline lies.
 #[rstest]
 fn a_pod_whose_next_try_comes_while_no_node_is_seen_is_tried_again(
