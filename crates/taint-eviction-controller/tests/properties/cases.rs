@@ -68,39 +68,35 @@ fn a_pod_that_the_brake_lets_go_while_no_node_is_seen_goes_later() {
     sim::run(Cluster::braked(Some(GoDuration::from_secs(60))), &ops);
 }
 
-/// What a leader sent before it died comes within half a minute, or never.
-#[test]
-fn a_delete_of_a_leader_that_died_long_ago_does_not_come() {
-    let ops = [
+/// The brake has let a pod go, and its delete is on its way.
+fn a_delete_is_sent() -> Vec<Op<Act>> {
+    let before = [
         Op::Act(tainted(1, Some(0))),
         Op::Act(bound(0, 1, None)),
-        Op::Act(bound(1, 1, None)),
         Op::Deliver(0),
         Op::Deliver(1),
         Op::Pass(Duration::from_secs(5)),
-        Op::Answer(0),
-        Op::Answer(0),
-        Op::Answer(0),
-        Op::Answer(0),
+    ];
+    before.into_iter().chain((0..4).map(|_| Op::Answer(0))).collect()
+}
+
+/// What a leader sent before it died comes within half a minute, or never.
+#[test]
+fn a_delete_of_a_leader_that_died_long_ago_does_not_come() {
+    let mut ops = a_delete_is_sent();
+    ops.extend([
+        Op::Act(bound(1, 1, None)),
         Op::Crash,
         Op::Pass(Duration::from_secs(400)),
-    ];
+    ]);
     sim::run(Cluster::braked(None), &ops);
 }
 
 /// The pod stays by now, and yet it may go for as long as the delete is on its way.
 #[test]
 fn a_delete_that_comes_after_its_taint_has_gone_counts_from_then() {
-    let ops = [
-        Op::Act(tainted(1, Some(0))),
-        Op::Act(bound(0, 1, None)),
-        Op::Deliver(0),
-        Op::Deliver(1),
-        Op::Pass(Duration::from_secs(5)),
-        Op::Answer(0),
-        Op::Answer(0),
-        Op::Answer(0),
-        Op::Answer(0),
+    let mut ops = a_delete_is_sent();
+    ops.extend([
         Op::Act(Act::Untaint { node: 1, taint: 0 }),
         Op::Deliver(1),
         Op::Act(bound(1, 0, None)),
@@ -110,7 +106,7 @@ fn a_delete_that_comes_after_its_taint_has_gone_counts_from_then() {
         Op::Pass(Duration::from_secs(19)),
         Op::Arrive(0),
         Op::Pass(Duration::from_secs(5)),
-    ];
+    ]);
     sim::run(Cluster::braked(None), &ops);
 }
 
