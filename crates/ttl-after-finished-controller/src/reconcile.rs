@@ -105,7 +105,7 @@ impl Controller for TtlAfterFinishedController {
                     By::Ttl => failed.outcome() == Answered::Forbidden(Denial::ThisObject),
                     By::Policy { name, .. } => {
                         if !failed.fate_unknown() {
-                            cx.state.policies.uncount(name);
+                            cx.state.policies.uncount(name, cx.now.uptime);
                         }
                         matches!(failed.outcome(), Answered::Forbidden(_) | Answered::Invalid)
                     }

@@ -17,7 +17,7 @@ use controller_core::fingerprint::Fingerprint;
 use controller_core::meta::ObjectKey;
 use controller_testing::encodings::assert_the_same_views;
 use controller_testing::past::settled;
-use controller_testing::sim::{self, Bounds, Explored, Model, Op, ProcessBug, Watch};
+use controller_testing::sim::{self, Bounds, Explored, Model, Op, ProcessBug, SimFailure, Watch};
 use embedded_apiserver::Server;
 use prometheus::Registry;
 use proptest::prelude::*;
@@ -186,12 +186,70 @@ fn nothing_is_left_of_ten_thousand_objects() {
     sim::run_through(Cluster::of(JOBS), 10_000, any_action());
 }
 
+/// Seconds until the next Job: a few, or about an hour.
+fn gap() -> impl Strategy<Value = u64> {
+    prop_oneof![0..60_u64, 3_520..3_660_u64]
+}
+
+/// A Job comes that has finished, and its policy applies to it.
+fn comes(number: usize) -> impl Iterator<Item = Op<Act>> {
+    let acts = [
+        Act::Create(number, None),
+        Act::Label(number, true),
+        Act::Finish(number, Ended::Ago(100), false),
+    ];
+    acts.into_iter()
+        .map(Op::Act)
+        .chain((0..4).map(|_| Op::Deliver(0)))
+}
+
+/// The client gives up what has no answer for half a minute.
+fn pass(seconds: u64) -> impl Iterator<Item = Op<Act>> {
+    let passes = (0..seconds)
+        .step_by(20)
+        .map(move |second| 20.min(seconds - second));
+    passes.flat_map(|seconds| [Op::Pass(Duration::from_secs(seconds)), Op::Answer(0)])
+}
+
+/// Jobs come, each with the seconds that its delete takes, whether that is refused, and the seconds until the next.
+fn jobs_come(begins: u64, jobs: &[(u64, bool, u64)]) -> Vec<Op<Act>> {
+    let mut ops = vec![Op::Pass(Duration::from_secs(begins))];
+    for (number, (late, is_refused, gap)) in jobs.iter().enumerate() {
+        ops.extend(comes(number % JOBS));
+        ops.push(Op::Pass(Duration::from_secs(15)));
+        // The namespace is read before each delete, and the API server's time before the first.
+        ops.extend((0..if number == 0 { 2 } else { 1 }).map(|_| Op::Answer(0)));
+        ops.push(Op::Pass(Duration::from_secs(*late)));
+        ops.push(if *is_refused {
+            Op::Refuse(0, SimFailure::Status(403, 0))
+        } else {
+            Op::Answer(0)
+        });
+        ops.extend(pass(*gap));
+    }
+    ops
+}
+
+#[test]
+fn a_delete_that_arrives_late_counts_for_an_hour_from_then() {
+    let ops = jobs_come(44, &[(29, false, 0), (0, false, 3_543), (0, false, 0)]);
+    sim::run(Cluster::with_maximum(), &ops);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 2_000, ..ProptestConfig::default() })]
 
     #[test]
     fn every_run_ends_with_no_expired_job((roles, steps) in sim::runs(any_action())) {
         sim::run_among(Cluster::of(JOBS), &roles, &steps);
+    }
+
+    #[test]
+    fn in_no_hour_a_policy_deletes_more_than_its_maximum(
+        begins in 0..60_u64,
+        jobs in prop::collection::vec((0..30_u64, any::<bool>(), gap()), 3..8),
+    ) {
+        sim::run(Cluster::with_maximum(), &jobs_come(begins, &jobs));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | TAF-15 | `PolicyState::since`, `PolicyState::candidate_changed`, `PolicyState::namespace_changed` | `tests/sync/policies/grace.rs::nothing_goes_within_the_grace_period_of_a_start`, `tests/sync/policies/grace.rs::a_changed_label_of_object_or_namespace_begins_the_grace_period_anew` |
 //! | TAF-16 | `LastFailed::place` | `tests/policies/kept.rs::the_last_that_failed_are_kept_in_any_order_of_changes` |
-//! | TAF-17 | `Brake::count`, `PolicyState::brakes_at`, `PolicyState::plan` | `tests/sync/policies/brake.rs::a_policy_that_would_delete_more_than_its_maximum_stops_and_says_so_once`, `tests/sync/policies/brake.rs::a_dry_run_stops_where_the_controller_would` |
+//! | TAF-17 | `Brake::count`, `Brake::uncount`, `PolicyState::brakes_at`, `PolicyState::plan` | `tests/sync/policies/brake.rs::a_policy_that_would_delete_more_than_its_maximum_stops_and_says_so_once`, `tests/sync/policies/brake.rs::a_dry_run_stops_where_the_controller_would`, `tests/sync/policies/brake.rs::a_delete_that_is_refused_takes_nothing_from_a_later_one` |
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -22,8 +22,10 @@ use crate::view::Finish;
 
 /// Within which a process leads that had not to wait for another leader.
 const LEADS_AT_ONCE: Duration = Duration::from_mins(1);
-/// How long a delete counts for `maxPerHour`, which counts whole minutes.
+/// How long a delete of the last leader may count for `maxPerHour`, which counts whole minutes.
 const COUNTS_FOR: Duration = Duration::from_mins(61);
+/// A delete takes effect within this time of being sent, or never: then the client gives up.
+const EFFECT_WITHIN: Duration = Duration::from_secs(30);
 
 /// What is remembered for policies. A standby remembers, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -217,9 +219,9 @@ impl PolicyState {
     }
 
     /// A delete by this policy was refused.
-    pub(crate) fn uncount(&mut self, policy: &Arc<str>) {
+    pub(crate) fn uncount(&mut self, policy: &Arc<str>, now: Duration) {
         if let Some(brake) = self.brakes.get_mut(policy) {
-            brake.uncount();
+            brake.uncount(now);
         }
     }
 
@@ -332,36 +334,40 @@ impl LastFailed {
 /// The deletes of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Brake {
-    /// How many in each minute of the last hour.
+    /// How many take effect by each minute, of those that count.
     minutes: VecDeque<(u64, u32)>,
     is_engaged: bool,
 }
 
 impl Brake {
     fn count(&mut self, now: Duration) {
-        let minute = now.as_secs() / 60;
-        while self.minutes.front().is_some_and(|(then, _)| minute - then > 60) {
-            self.minutes.pop_front();
-        }
+        self.minutes.retain(|(by, _)| counts(*by, now));
+        let by = minute(now.saturating_add(EFFECT_WITHIN));
         match self.minutes.back_mut() {
-            Some((last, count)) if *last == minute => *count += 1,
-            _ => self.minutes.push_back((minute, 1)),
+            Some((last, count)) if *last == by => *count += 1,
+            _ => self.minutes.push_back((by, 1)),
         }
     }
 
-    fn uncount(&mut self) {
-        if let Some((_, count)) = self.minutes.back_mut() {
-            *count = count.saturating_sub(1);
+    /// Which of the last deletes was refused is not known: the first of them, so that no other counts for less.
+    fn uncount(&mut self, now: Duration) {
+        let mut last = self.minutes.iter_mut().filter(|(by, _)| *by >= minute(now));
+        if let Some((_, count)) = last.find(|(_, count)| *count > 0) {
+            *count -= 1;
         }
     }
 
-    /// Counts whole minutes, so up to a minute more than an hour.
     fn within_the_hour(&self, now: Duration) -> u64 {
-        let minute = now.as_secs() / 60;
-        let recent = self
-            .minutes
-            .iter()
-            .filter(|(then, _)| minute.saturating_sub(*then) <= 60);
+        let recent = self.minutes.iter().filter(|(by, _)| counts(*by, now));
         recent.map(|(_, count)| u64::from(*count)).sum()
     }
+}
+
+const fn minute(time: Duration) -> u64 {
+    time.as_secs() / 60
+}
+
+/// True if an hour ago is not yet past this minute.
+fn counts(by: u64, now: Duration) -> bool {
+    minute(now).saturating_sub(by) <= 60
 }

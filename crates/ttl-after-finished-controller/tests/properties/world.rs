@@ -23,6 +23,7 @@ use crate::policies::support::named;
 
 pub(super) const JOBS: usize = 3;
 const TEAM: &str = "team";
+const HOUR: i64 = 3_600_000;
 
 /// The first keeps a Job that failed, the second goes by the namespace.
 const POLICIES: [Policy; 2] = [
@@ -53,6 +54,8 @@ pub(super) struct Cluster {
     pub(super) pasts: Pasts<Told>,
     pub(super) ledger: Ledger,
     pub(super) uids: u64,
+    /// When the deletes of the last hour by the policy with a maximum took effect, in milliseconds.
+    pub(super) deletes: Vec<i64>,
     pub(super) bug: Option<Bug>,
 }
 
@@ -84,6 +87,19 @@ impl Cluster {
         cluster
     }
 
+    /// With a policy that deletes two within an hour at most.
+    pub(super) fn with_maximum() -> Self {
+        let policy = Policy {
+            most: Some(2),
+            keeps_last_failed: false,
+            ..POLICIES[0]
+        };
+        let mut cluster = Self::empty(JOBS);
+        cluster.ledger.files = vec![(0, vec![policy])];
+        cluster.show_namespace();
+        cluster
+    }
+
     fn empty(names: usize) -> Self {
         Self {
             names,
@@ -94,6 +110,7 @@ impl Cluster {
             pasts: Pasts::default(),
             ledger: Ledger::default(),
             uids: 0,
+            deletes: Vec::new(),
             bug: None,
         }
     }
@@ -215,8 +232,16 @@ impl Cluster {
         let mut pasts = self.pasts.0.iter();
         let past = pasts.find(|past| past.uid == uid.to_string()).unwrap();
         // How long a watch lags is drawn.
-        if let Err(why) = self.ledger.permits(past, 0, millis(now.uptime), i64::MAX) {
-            panic!("{key} is deleted too early: {why}");
+        let now = millis(now.uptime);
+        let by = self.ledger.permits(past, 0, now, i64::MAX);
+        let by = by.unwrap_or_else(|why| panic!("{key} is deleted too early: {why}"));
+        if let Some(most) = by.and_then(|(file, policy)| self.ledger.files[file].1[policy].most) {
+            self.deletes.retain(|then| now - then < HOUR);
+            assert!(
+                self.deletes.len() < usize::try_from(most).unwrap(),
+                "{key} is one too many within an hour"
+            );
+            self.deletes.push(now);
         }
         // The garbage collector ends it once its pods are gone.
         let version = self.edit(key, |job| job.object.deleting = true).unwrap();

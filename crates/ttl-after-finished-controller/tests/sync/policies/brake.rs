@@ -1,10 +1,12 @@
 //! `maxPerHour`: a policy that would delete more stops, and waits for a person.
 
+use std::time::Duration;
+
 use embedded_apiserver::{Fault, RequestVerb};
 use serde_json::json;
 
 use super::support::with;
-use crate::world::World;
+use crate::world::{World, job};
 
 const BRAKE: &str = "ttl_after_finished_controller_brake_engaged";
 
@@ -79,6 +81,41 @@ async fn what_the_api_server_refuses_does_not_count() {
     let controller = world.start_with(with(&policies, 0));
     world.pass(60).await;
     assert_eq!((world.alive(), controller.metric(BRAKE)), (0, 0));
+}
+
+/// The later one is sent before the other is refused, and counts for an hour of its own.
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_is_refused_takes_nothing_from_a_later_one() {
+    let world = World::new();
+    let policies = json!([{ "name": "p", "ttlAfterSucceeded": "1s", "maxPerHour": 2 }]);
+    let controller = world.start_with(with(&policies, 0));
+    world.pass(27).await;
+    world.fail_next(
+        2,
+        RequestVerb::Delete,
+        "jobs",
+        Fault::Delay(Duration::from_secs(29)),
+    );
+    world.succeeded("refused", 0);
+    world.pass(12).await;
+    // A namespace may have to wait for its own deletes.
+    let mut late = job("late", None);
+    late["metadata"]["namespace"] = json!("other");
+    late["status"]["conditions"] =
+        json!([{ "type": "Complete", "status": "True", "lastTransitionTime": world.seconds(0) }]);
+    world.insert(late);
+    world.pass(2).await;
+    // Its version is another by then.
+    let keep = json!({ "ttl-after-finished-controller/keep": "true" });
+    world.edit("refused", |job| job["metadata"]["annotations"] = keep);
+    world.pass(45).await;
+    assert_eq!(world.alive(), 1);
+    world.succeeded("after-it", 0);
+    world.pass(3_573).await;
+    assert_eq!((world.alive(), controller.metric(BRAKE)), (1, 0));
+    world.succeeded("one-too-many", 0);
+    world.pass(3).await;
+    assert_eq!((world.alive(), controller.metric(BRAKE)), (2, 1));
 }
 
 /// What a dry run plans again counts once, as the object would be gone.
