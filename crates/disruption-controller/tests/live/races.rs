@@ -93,7 +93,9 @@ async fn live_an_eviction_that_races_a_status_write_is_never_overwritten() {
     })
     .await;
 
-    let found = judge(&record.end(&cluster, "web").await);
+    let moments = record.end(&cluster, "web").await;
+    assert_eq!(moments[0].pdb.numbers, numbers(7, 48, 41, 48));
+    let found = judge(&moments);
     let approved = approved.into_inner();
     assert_eq!(found.approved, approved);
     assert!(approved >= 100, "only {approved} evictions were approved");

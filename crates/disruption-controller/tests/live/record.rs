@@ -79,7 +79,8 @@ impl Record {
         }
     }
 
-    /// What it has by now of the pods with the label `app: app` and of their budget, which has that name.
+    /// How the pods with the label `app: app` and their budget, which has that name, were when it began, and at each
+    /// change until now.
     pub(crate) async fn end(self, cluster: &Cluster, app: &str) -> Vec<Moment> {
         cluster.pod(END, END, None).await;
         cluster.pdb(END, "minAvailable", json!(1)).await;
@@ -111,7 +112,10 @@ impl Record {
                     }
                 }
             }
-            if let (Some(pdb), true) = (&pdb, revision >= self.began) {
+            if revision <= self.began {
+                moments.clear();
+            }
+            if let Some(pdb) = &pdb {
                 moments.push(Moment {
                     pods: pods.clone(),
                     pdb: pdb.clone(),
