@@ -2,7 +2,7 @@
 //!
 //! | rule | function | test |
 //! |---|---|---|
-//! | TE-18 | `Brake` | `tests/sync/brake.rs::a_trickle_stops_at_the_limit_and_goes_on_as_the_window_moves`, `tests/sync/brake.rs::a_delete_without_an_answer_counts_once_the_pod_is_gone` |
+//! | TE-18 | `Brake` | `tests/sync/brake.rs::a_trickle_stops_at_the_limit_and_goes_on_as_the_window_moves`, `tests/sync/brake.rs::a_delete_without_an_answer_counts_once_the_pod_is_gone`, `tests/sync/brake.rs::a_hold_that_ended_by_itself_lets_no_later_mistake_go`, `tests/sync/brake.rs::each_pod_has_been_due_for_two_seconds_before_it_goes` |
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -88,6 +88,8 @@ pub(crate) struct Asked {
 struct Waiting {
     uid: Uid,
     node: Arc<str>,
+    /// When it was due, by uptime.
+    due: Duration,
     is_admitted: bool,
     /// Deletes that the API server has, or may have, carried out.
     deletes: u32,
@@ -106,6 +108,13 @@ pub enum Admission {
     Waits,
     /// It may go.
     Admitted,
+}
+
+impl Waiting {
+    /// When the brake decides on it, by uptime; `None` if it has.
+    fn decided_at(&self) -> Option<Duration> {
+        (!self.is_admitted).then(|| self.due.saturating_add(DECIDES_AFTER))
+    }
 }
 
 impl Brake {
@@ -137,10 +146,14 @@ impl Brake {
             return;
         }
         self.left(&pod.key, true, now);
+        // What is due from now on is another mistake.
+        let demand = self.demand();
+        self.released &= !self.limits.is_some_and(|limits| demand.is_within(limits));
         *self.nodes.entry(Arc::clone(&pod.node)).or_default() += 1;
         let waiting = Waiting {
             uid: pod.uid.clone(),
             node: Arc::clone(&pod.node),
+            due: now,
             is_admitted: false,
             deletes: 0,
             sent: Duration::ZERO,
@@ -214,21 +227,24 @@ impl Brake {
         }
     }
 
-    /// True if pods wait for a decision.
-    pub(crate) fn has_waiting(&self) -> bool {
-        self.waiting.values().any(|pod| !pod.is_admitted)
+    /// How long until there is a pod to decide on; zero if there is one.
+    pub(crate) fn decides_in(&self, now: Duration) -> Option<Duration> {
+        let undecided = self.waiting.values().filter_map(Waiting::decided_at);
+        undecided.min().map(|at| at.saturating_sub(now))
     }
 
-    /// Whatever waits may go; returns those pods.
-    pub(crate) fn admit(&mut self, because: Because) -> Vec<ObjectKey> {
+    /// What has been due for long enough may go; returns those pods.
+    pub(crate) fn admit(&mut self, because: Because, now: Duration) -> Vec<ObjectKey> {
         self.released = because == Because::HeldLongEnough;
         self.engaged = None;
-        let held = self.waiting.iter_mut().filter(|(_, pod)| !pod.is_admitted);
-        held.map(|(key, pod)| {
-            pod.is_admitted = true;
-            key.clone()
-        })
-        .collect()
+        let waiting = self.waiting.iter_mut();
+        let decided = waiting.filter(|(_, pod)| pod.decided_at().is_some_and(|at| at <= now));
+        decided
+            .map(|(key, pod)| {
+                pod.is_admitted = true;
+                key.clone()
+            })
+            .collect()
     }
 
     /// Holds back whatever waits; returns the nodes whose pods are held back and that have no event about it.

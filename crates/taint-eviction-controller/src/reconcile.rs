@@ -6,6 +6,7 @@
 //! | rule | function | test |
 //! |---|---|---|
 //! | TE-8 | `reconcile_eviction`, `judge_fresh` | `tests/sync/saved.rs::a_taint_that_is_removed_saves_the_pods_that_are_queued`, `tests/sync/stories/limits.rs::no_delete_is_sent_once_the_watch_shows_that_the_taint_is_gone` |
+//! | TE-18 | `reconcile_eviction` | `tests/sync/saved.rs::what_a_taint_evicts_that_no_watch_has_shown_is_held_back` |
 //! | TE-12 | `queues` | `tests/judging.rs::nodes_are_judged_before_pods` |
 //! | TE-14 | `queues` | `tests/sync/order.rs::the_earliest_deadline_goes_first` |
 
@@ -155,6 +156,8 @@ impl Controller for TaintEvictionController {
                 name_skew(cx);
             }
             ResultOf::Remembered(StateChange::Due(pod)) => {
+                // What has gone, and the limits, as they are now.
+                self.on_brake(cx, BrakeChange::Expire);
                 cx.state.brake.due(&pod, cx.now.uptime);
                 cx.out.requeue(Key::Brake, Requeue::After(brake::DECIDES_AFTER));
             }
@@ -288,8 +291,12 @@ impl TaintEvictionController {
                 // Our clock, set back to the API server's.
                 let servers_time = now.wall.checked_sub(ahead).unwrap_or(now.wall);
                 // Of a taint that only the API server has.
-                if self.admission(cx, &pod, &pending.taint) == Admission::Unknown {
-                    return Action::Remember(StateChange::Due(pod));
+                match self.admission(cx, &pod, &pending.taint) {
+                    Admission::Unknown | Admission::Expired => {
+                        return Action::Remember(StateChange::Due(pod));
+                    }
+                    Admission::Waits => return again(None),
+                    Admission::Admitted => {}
                 }
                 let eviction = pending.eviction(&pod);
                 let until = decide::waits_until(&self.through_budgets, &pending.taint, pending.deadline);

@@ -91,8 +91,11 @@ impl TaintEvictionController {
         if expires_in.is_some_and(|left| left.is_zero()) {
             return Action::Remember(StateChange::Brake(BrakeChange::Expire));
         }
-        if !brake.has_waiting() && brake.engaged.is_none() && brake.noted.engaged_since.is_none() {
-            let again = expires_in.map(|left| (Key::Brake, Requeue::After(left)));
+        let decides_in = brake.decides_in(uptime);
+        let decides = decides_in.is_some_and(|left| left.is_zero());
+        if !decides && brake.engaged.is_none() && brake.noted.engaged_since.is_none() {
+            let again = [expires_in, decides_in].into_iter().flatten().min();
+            let again = again.map(|left| (Key::Brake, Requeue::After(left)));
             return Action::Done(again.into_iter().collect());
         }
         let later = Action::Done(vec![(Key::Brake, Requeue::After(LOOKS_AGAIN))]);
@@ -128,7 +131,7 @@ impl TaintEvictionController {
         };
         match rules.decide(&situation) {
             BrakeDecision::Admit(because) => {
-                let note = if brake.has_waiting() {
+                let note = if decides {
                     brake.noted.renewed(asked, uptime)
                 } else {
                     Note {
@@ -188,7 +191,7 @@ impl TaintEvictionController {
                     let lease = rules.lease.clone().map(|lease| (lease, uid));
                     cx.out.record(Event::Released(because, lease));
                 }
-                for pod in brake.admit(because) {
+                for pod in brake.admit(because, cx.now.uptime) {
                     cx.state.wake(&pod, cx.now, &mut cx.out);
                 }
             }

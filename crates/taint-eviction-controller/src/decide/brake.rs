@@ -148,7 +148,7 @@ impl BrakeRules {
             .filter(|_| of_another != situation.ours)
             .map(|until| saturating_add(until, self.window));
         let limits = self.limits(situation.all);
-        if situation.demand.pods <= limits.pods && situation.demand.nodes <= limits.nodes {
+        if situation.demand.is_within(limits) {
             return match known_from.filter(|from| situation.now < *from) {
                 Some(from) => BrakeDecision::Wait(from),
                 None => BrakeDecision::Admit(Because::WithinLimits),
@@ -206,6 +206,12 @@ impl FromStr for TaintSelector {
             key: key.to_owned(),
             value,
         })
+    }
+}
+
+impl PodsAndNodes {
+    pub(crate) const fn is_within(self, limits: Self) -> bool {
+        self.pods <= limits.pods && self.nodes <= limits.nodes
     }
 }
 

@@ -1,5 +1,7 @@
 //! The brake: what is due beyond its limits waits.
 
+use std::time::Duration;
+
 use controller_core::config::GoDuration;
 use controller_runtime::clock::Clock;
 use controller_testing::{ConfigOf, Start};
@@ -9,7 +11,7 @@ use taint_eviction_controller::TaintEvictionController;
 
 use crate::world::{DELETIONS, For, World, process};
 
-const ENGAGED: &str = "taint_eviction_controller_brake_engaged";
+pub(crate) const ENGAGED: &str = "taint_eviction_controller_brake_engaged";
 const LEASE: (&str, &str) = ("kube-system", "taint-eviction-controller");
 
 pub(crate) type Process = Start<ConfigOf<TaintEvictionController>>;
@@ -208,6 +210,41 @@ async fn a_hold_ends_by_itself_where_the_flag_says_so() {
     assert_eq!(world.alive(), 6);
     world.pass(10).await;
     assert_eq!(world.alive(), 0);
+}
+
+/// What is due once the demand has fallen is another matter.
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_ended_by_itself_lets_no_later_mistake_go() {
+    let world = World::with_pods(6, For::No);
+    let released = limited().configured(|config| {
+        config.eviction_brake_release_after = Some(GoDuration::from_secs(900));
+    });
+    let _controller = world.start_with(released);
+    world.pass(20).await;
+    world.taint("n");
+    assert_eq!(world.alive_after(910).await, 0);
+    world.node("later");
+    world.pods(6, "later", For::No);
+    // What has gone counts no more.
+    world.pass(601).await;
+    world.taint("later");
+    assert_eq!(world.alive_after(899).await, 6);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_pod_has_been_due_for_two_seconds_before_it_goes() {
+    let world = World::with_nodes(["a", "b", "c"]);
+    world.pods(1, "a", For::No);
+    world.pods(3, "b", For::No);
+    world.pods(4, "c", For::No);
+    let _controller = world.start_with(limited());
+    world.pass(20).await;
+    world.taint("a");
+    world.clock.sleep(Duration::from_millis(1_900)).await;
+    world.taint("b");
+    world.clock.sleep(Duration::from_millis(200)).await;
+    world.taint("c");
+    assert_eq!(world.alive_after(600).await, 7);
 }
 
 #[tokio::test(start_paused = true)]

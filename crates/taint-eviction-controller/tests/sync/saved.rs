@@ -6,6 +6,7 @@ use embedded_apiserver::{Fault, RequestVerb};
 use serde_json::json;
 use taint_eviction_controller::decide::TAINTS_OF_A_FAILED_NODE;
 
+use crate::brake::{ENGAGED, limited};
 use crate::world::{CANCELLED, For, PENDING, World, process};
 
 #[tokio::test(start_paused = true)]
@@ -146,4 +147,20 @@ async fn no_event_says_that_a_pod_is_kept_which_its_user_deletes() {
     world.pass(100).await;
     assert_eq!(controller.metric(CANCELLED), 0);
     assert_eq!(world.events_of("p"), Vec::<String>::new());
+}
+
+/// The API server has a taint that is not exempt, and the watch lags.
+#[tokio::test(start_paused = true)]
+async fn what_a_taint_evicts_that_no_watch_has_shown_is_held_back() {
+    let world = World::with_pods(6, For::No);
+    let exempt = limited().configured(|config| config.eviction_brake_exempt_taints = Some("k".to_owned()));
+    let lag = Fault::WatchLags(Duration::from_secs(10));
+    world.fail_next(usize::MAX, RequestVerb::Watch, "nodes", lag);
+    let controller = world.start_with(exempt);
+    world.pass(20).await;
+    world.taint("n");
+    world.pass(9).await;
+    world.set_taints("n", json!([{ "key": "other", "effect": "NoExecute" }]));
+    assert_eq!(world.alive_after(60).await, 6);
+    assert_eq!(controller.metric(ENGAGED), 1);
 }
