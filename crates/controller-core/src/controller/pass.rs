@@ -311,13 +311,23 @@ impl<C: Controller> Pass<C> {
         }
     }
 
+    /// A request is next. It may have waited for a permit or a slot until now, which makes it not slow.
+    pub(super) fn goes_out(&mut self) {
+        self.effects += 1;
+        if !self.is_out() {
+            self.quiet_since = None;
+        }
+    }
+
     /// Records how a write ended.
     pub(super) fn ended(&mut self, write: C::Write, outcome: Outcome) {
-        self.has_a_sign_of_life();
         match outcome {
             Outcome::Accepted(_) => self.effects = 0,
             Outcome::Planned => {}
             Outcome::Failed(_) => self.has_failure = true,
+        }
+        if outcome != Outcome::Planned {
+            self.has_a_sign_of_life();
         }
         self.sending.retain(|sent| *sent != write);
         let places = self.by_object.entry(write.object()).or_default();

@@ -103,6 +103,10 @@ impl<C: Controller> Loop<C> {
                 Progress::Went => continue,
                 Progress::Nothing if !pass.is_out() => return self.stop(&key, pass, now),
                 Progress::Lacks => {
+                    if pass.slots.keeps_one() {
+                        // Another that became free would take the place of the kept one.
+                        self.requests.slots.leave(&mut pass.slots);
+                    }
                     pass.lacks_since.get_or_insert(now.uptime);
                     let namespace = self.controller.namespace_of(&key);
                     self.line.push(key.clone(), namespace, rank, &mut pass.spot);
@@ -214,7 +218,7 @@ impl<C: Controller> Loop<C> {
                 }
                 self.send(key, pass, RequestOf::Query(query.clone()), stores, now);
             }
-            pass.effects += 1;
+            pass.goes_out();
             pass.querying.push(query);
             progress = Progress::Waits;
         }
@@ -261,7 +265,7 @@ impl<C: Controller> Loop<C> {
             self.requests.slots.take(slot, &mut pass.slots);
             self.apply_to_cache(0, &write, Phase::Begins, now);
             self.send(key, pass, RequestOf::Write(write.clone()), Vec::new(), now);
-            pass.effects += 1;
+            pass.goes_out();
             pass.sending.push(write);
             progress = Progress::Waits;
         }

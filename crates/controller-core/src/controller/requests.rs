@@ -203,6 +203,11 @@ impl PassSlots {
         self.kept = Some(slot);
     }
 
+    /// Returns whether a slot is kept for this pass.
+    pub(super) const fn keeps_one(&self) -> bool {
+        self.kept.is_some()
+    }
+
     /// Returns whether it waits for the slot of a query.
     pub(super) fn waits_to_ask(&self) -> bool {
         let mut waits = self.waits.iter();

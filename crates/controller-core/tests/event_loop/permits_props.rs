@@ -10,7 +10,7 @@ use controller_core::controller::{Action, Outcome};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 
-use crate::rig::{MS, Permits, Rig, Setup};
+use crate::rig::{MS, NOTHING, Permits, Rig, SECOND, Setup};
 use crate::scripted::{Scripted, Seen, Text, writes};
 
 const KEYS: [Text; 7] = ["k0", "k1", "k2", "k3", "k4", "k5", "k6"];
@@ -289,6 +289,22 @@ fn run(own_objects: bool, ops: &[Op]) {
     world.assert_rate();
 }
 
+/// Everything that each key wants, side by side.
+fn at_once(wishes: &[(Text, &[Text])], permits: Permits) -> Rig {
+    let known: BTreeMap<_, _> = wishes.iter().map(|(key, all)| (*key, all.to_vec())).collect();
+    let mut rig = Setup::workers(9).limit(permits).rig(move |seen| {
+        let open = known[seen.key].iter().copied();
+        let open: Vec<_> = open.filter(|write| !seen.is_accepted(write)).collect();
+        if open.is_empty() {
+            Action::Done(vec![])
+        } else {
+            writes(open)
+        }
+    });
+    rig.enqueue_all(wishes.iter().map(|(key, _)| *key));
+    rig
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { max_shrink_iters: 5_000, ..ProptestConfig::default() })]
 
@@ -301,6 +317,51 @@ proptest! {
     fn the_rate_is_kept_and_no_permit_is_lost_where_all_write_to_one_object(ops in ops()) {
         run(false, &ops);
     }
+
+    /// Passes that write several objects side by side, few permits, and answers in any order.
+    #[test]
+    fn nothing_is_left_of_passes_that_share_objects(
+        wishes in prop::collection::vec(prop::sample::subsequence(vec!["w", "x", "y", "z"], 1..=4), 2..6),
+        steps in prop::collection::vec(prop_oneof![(0..8_usize).prop_map(Ok), (1..1_500_u64).prop_map(Err)], 0..60),
+    ) {
+        const KEYS: [Text; 5] = ["k0", "k1", "k2", "k3", "k4"];
+        let writes = |key: usize, objects: &[Text]| -> Vec<Text> {
+            objects.iter().map(|object| &*format!("{object}={key}").leak()).collect()
+        };
+        let writes: Vec<_> = wishes.iter().enumerate().map(|(key, objects)| writes(key, objects)).collect();
+        let wishes: Vec<_> = KEYS.into_iter().zip(writes.iter().map(Vec::as_slice)).collect();
+        let mut rig = at_once(&wishes, Permits::new(1.0, 2));
+        rig.turn();
+        let end = (0..100).flat_map(|_| [Ok(0), Err(1_000)]);
+        for step in steps.into_iter().chain(end) {
+            match step {
+                Ok(which) => {
+                    let writes = rig.waited();
+                    if !writes.is_empty() {
+                        rig.accepted(writes[which % writes.len()].0);
+                    }
+                }
+                Err(millis) => drop(rig.after(Duration::from_millis(millis))),
+            }
+        }
+        prop_assert_eq!(rig.event_loop.held(), 0);
+    }
+}
+
+#[test]
+fn an_object_that_is_kept_for_a_pass_without_a_permit_is_not_lost_when_another_becomes_free() {
+    let mut rig = at_once(
+        &[("a", &["x=1", "y=1"]), ("b", &["x=2", "y=2"])],
+        Permits::new(1.0, 2),
+    );
+    assert_eq!(rig.turn(), ["a writes x=1", "a writes y=1"]);
+    assert_eq!(rig.accepted("y=1"), NOTHING);
+    assert_eq!(rig.accepted("x=1"), NOTHING);
+    assert_eq!(rig.after(SECOND), ["b writes x=2"]);
+    assert_eq!(rig.after(SECOND), ["b writes y=2"]);
+    rig.accept("x=2");
+    assert_eq!(rig.accepted("y=2"), NOTHING);
+    assert_eq!(rig.event_loop.held(), 0);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use controller_core::api::AnswerClass;
 use controller_core::controller::{Action, Queue};
 
 use crate::queue::ask_once;
-use crate::rig::{MS, NOTHING, Rig, SECOND, Setup};
+use crate::rig::{MS, NOTHING, Permits, Rig, SECOND, Setup};
 use crate::scripted::{Scripted, Seen, Text, reads, writes};
 
 fn read_then_write(seen: &Seen<'_>) -> Action<Scripted> {
@@ -34,6 +34,27 @@ fn as_many_keys_are_in_a_pass_as_there_are_workers() {
     rig.enqueue_all(["a", "b", "c", "d"]);
     assert_eq!(rig.turn(), ["a asks a", "b asks b"]);
     assert_eq!(rig.answered("b", "x"), ["c asks c"]);
+}
+
+#[test]
+fn a_request_is_not_slow_because_its_pass_has_waited_for_a_permit() {
+    let setup = Setup::workers(1).limit(Permits::new(0.5, 1));
+    let mut rig = setup.rig(|seen| {
+        if seen.is_accepted(seen.key) {
+            Action::Done(vec![])
+        } else {
+            writes([seen.key])
+        }
+    });
+    rig.enqueue_all(["a=1", "b=1", "c=1"]);
+    assert_eq!(rig.turn(), ["a=1 writes a=1"]);
+    assert_eq!(rig.accepted("a=1"), NOTHING);
+    assert_eq!(rig.after(2 * SECOND), ["b=1 writes b=1"]);
+    rig.asked();
+    rig.after(999 * MS);
+    assert_eq!(rig.asked(), Vec::<Text>::new(), "the only worker is busy");
+    rig.after(MS);
+    assert_eq!(rig.asked(), ["c=1"]);
 }
 
 /// Removes the ended request; returns the number in flight.

@@ -205,6 +205,18 @@ async fn all_claims_of_a_large_pod_that_are_deleted_by_hand_come_back() {
     assert!(count("get") < 340, "{}", count("get"));
 }
 
+/// It has more entries than a pass makes requests.
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_plans_all_claims_of_a_large_pod_once() {
+    let world = World::with_template();
+    let controller = world.start_with(world.process().configured(|config| config.common.dry_run = true));
+    let entries: Vec<_> = (0..300).map(|number| made(&format!("e{number}"), "t")).collect();
+    world.pod_of("p", &entries);
+    world.pass(60).await;
+    let planned = controller.planned();
+    assert!(planned.contains(&("create-claim".to_owned(), 300)), "{planned:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_claim_that_is_being_deleted_still_counts_until_it_is_gone() {
     let world = World::with_template();
