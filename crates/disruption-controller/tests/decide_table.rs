@@ -646,8 +646,52 @@ fn a_write_allows_more_than_its_budget_does(#[case] held: i64, #[case] more: boo
     }
     let mut write = world.decide().plan.unwrap();
     assert_eq!(write.allowed(), 3);
-    Arc::make_mut(&mut write.pdb).status.disruptions_allowed = held;
+    let status = &mut Arc::make_mut(&mut write.pdb).status;
+    status.disruptions_allowed = held;
+    (status.current_healthy, status.desired_healthy) = (4, 1);
+    status.observed_generation = write.condition.observed_generation;
     assert_eq!(write.allows_more(), more);
+}
+
+/// A budget of three pods allows nothing, before and after. By the numbers that it has, pods that are not ready may go, or
+/// may not.
+#[rstest]
+#[case::they_may_by_now(2, 3, true)]
+#[case::they_might_before(3, 3, false)]
+#[case::nothing_was_desired(3, 0, true)]
+fn a_write_by_which_pods_that_are_not_ready_may_go_allows_more(
+    #[case] current: i64,
+    #[case] desired: i64,
+    #[case] more: bool,
+) {
+    let world = min_available(&json!(3));
+    for pod in ["a", "b", "c"] {
+        world.add(pod, None);
+    }
+    let mut write = world.decide().plan.unwrap();
+    assert_eq!(write.allowed(), 0);
+    let status = &mut Arc::make_mut(&mut write.pdb).status;
+    (status.current_healthy, status.desired_healthy) = (current, desired);
+    status.observed_generation = write.condition.observed_generation;
+    assert_eq!(write.allows_more(), more);
+}
+
+/// The Eviction API refuses while a budget has not been observed as it is.
+#[test]
+fn a_write_that_observes_a_budget_that_allows_something_allows_more() {
+    let world = min_available(&json!(1));
+    for pod in ["a", "b"] {
+        world.add(pod, None);
+    }
+    let mut write = world.decide().plan.unwrap();
+    let status = &mut Arc::make_mut(&mut write.pdb).status;
+    (
+        status.disruptions_allowed,
+        status.current_healthy,
+        status.desired_healthy,
+    ) = (1, 2, 1);
+    status.observed_generation = write.condition.observed_generation - 1;
+    assert!(write.allows_more());
 }
 
 #[rstest]

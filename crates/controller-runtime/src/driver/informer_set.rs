@@ -147,26 +147,33 @@ async fn pass_on<C: Controller>(
     std::future::pending::<()>().await;
 }
 
-/// Tells the loop, for ever, when the watch is established or broken; and once that the informer has synced. The one task
-/// that waits for the state: Tokio wakes several in random order.
+/// Tells the loop, for ever, when the watch is established or broken, also where it is broken from the start; and once that
+/// the informer has synced. The one task that waits for the state: Tokio wakes several in random order.
 async fn tell_health<C: Controller>(
     driver: &Driver<C>,
     resource: &'static str,
     mut state: watch::Receiver<InformerState>,
     tell_synced: oneshot::Sender<()>,
 ) {
-    let (mut told, mut tell_synced) = (false, Some(tell_synced));
+    let (mut told, mut tell_synced) = (None, Some(tell_synced));
     loop {
         let (stands, synced) = {
             let state = state.borrow_and_update();
             (state.watching(), state.synced)
         };
+        let is_news = (stands || synced) && told.replace(stands) != Some(stands);
+        let tell_watching =
+            || driver.act(|event_loop, now| event_loop.on_event(LoopEvent::Watching(resource, stands), now));
+        // Before the loop begins to write.
+        if is_news && !stands {
+            tell_watching();
+        }
         if let Some(tell) = tell_synced.take_if(|_| synced) {
             // Nobody waits if the process ends.
             let _ = tell.send(());
         }
-        if std::mem::replace(&mut told, stands) != stands {
-            driver.act(|event_loop, now| event_loop.on_event(LoopEvent::Watching(resource, stands), now));
+        if is_news && stands {
+            tell_watching();
         }
         if state.changed().await.is_err() {
             // The informer is gone, and with it the process.

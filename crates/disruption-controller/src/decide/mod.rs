@@ -240,10 +240,19 @@ impl StatusPatch {
         self.numbers.map_or(0, |numbers| numbers.allowed.into())
     }
 
-    /// True if the write allows more than its budget does now: it must wait while pods or workloads are not watched
-    /// (DIS-4).
+    /// True if the Eviction API lets more go after the write than now: it must wait while pods or workloads are not watched
+    /// (DIS-4). Source: `pkg/registry/core/pod/storage/eviction.go`.
     pub fn allows_more(&self) -> bool {
-        self.allowed() > self.pdb.status.disruptions_allowed
+        let held = &self.pdb.status;
+        let desired = self
+            .numbers
+            .map_or(held.desired_healthy, |numbers| numbers.desired.into());
+        // Then every pod that is not ready may go.
+        let is_met = |current, desired| current >= desired && desired > 0;
+        let is_observed = held.observed_generation >= self.condition.observed_generation;
+        self.allowed() > held.disruptions_allowed
+            || self.allowed() > 0 && !is_observed
+            || is_met(self.current.into(), desired) && !is_met(held.current_healthy, held.desired_healthy)
     }
 
     /// The budget after this write, at the version in the API server's answer.

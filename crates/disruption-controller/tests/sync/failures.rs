@@ -254,3 +254,19 @@ async fn nothing_more_is_allowed_while_the_watch_of_pods_is_away() {
     world.pass(40).await;
     assert_eq!(world.numbers("web"), numbers(1, 2, 1, 3));
 }
+
+/// It may list pods, and not watch them.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_allowed_while_pods_were_listed_and_never_watched() {
+    let world = World::new();
+    let forbidden = Fault::status(403, "Forbidden");
+    world.fail_next(usize::MAX, RequestVerb::Watch, "pods", forbidden);
+    world.pods(3, None);
+    world.pdb("web", "minAvailable", &json!(1));
+    let _controller = world.start();
+    world.pass(60).await;
+    assert_eq!(world.allowed("web"), 0);
+    world.server.clear_faults();
+    world.pass(40).await;
+    assert_eq!(world.numbers("web"), numbers(2, 3, 1, 3));
+}
