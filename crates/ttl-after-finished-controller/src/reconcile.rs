@@ -93,19 +93,23 @@ impl Controller for TtlAfterFinishedController {
             }
             ResultOf::Sent(RequestOf::Write(deletion)) => {
                 if let By::Policy { name, .. } = &deletion.by {
-                    cx.state.policies.count(name, cx.now.uptime);
+                    let key = deletion.key();
+                    cx.state.policies.brakes.sending(name, key, cx.now.uptime);
                 }
             }
             ResultOf::Outcome(deletion, Outcome::Accepted(_)) => {
+                cx.state.policies.brakes.accepted(&deletion.key());
                 cx.out
                     .record(Event::Deleted(deletion.clone(), lag(deletion, cx.now)));
             }
             ResultOf::Outcome(deletion, Outcome::Failed(failed)) => {
                 let is_refused = match &deletion.by {
                     By::Ttl => failed.outcome() == Answered::Forbidden(Denial::ThisObject),
-                    By::Policy { name, .. } => {
-                        if !failed.fate_unknown() {
-                            cx.state.policies.uncount(name, cx.now.uptime);
+                    By::Policy { .. } => {
+                        if failed.fate_unknown() {
+                            cx.state.policies.brakes.unanswered(&deletion.key());
+                        } else {
+                            cx.state.policies.brakes.refused(&deletion.key());
                         }
                         matches!(failed.outcome(), Answered::Forbidden(_) | Answered::Invalid)
                     }
@@ -116,7 +120,10 @@ impl Controller for TtlAfterFinishedController {
             }
             ResultOf::Outcome(deletion, Outcome::Planned) => {
                 if let By::Policy { name, .. } = &deletion.by {
-                    cx.state.policies.plan(name, deletion.key(), cx.now.uptime);
+                    cx.state
+                        .policies
+                        .brakes
+                        .plan(name, &deletion.key(), cx.now.uptime);
                 }
             }
             ResultOf::Remembered(StateChange::Policies(_)) | ResultOf::Sent(_) | ResultOf::Answer(..) => {}

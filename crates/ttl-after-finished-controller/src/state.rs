@@ -159,7 +159,8 @@ pub(crate) fn observe(
     event: LoopEvent<'_, TtlAfterFinishedController>,
 ) {
     if let LoopEvent::Leading(true) = event {
-        cx.state.policies.lead(cx.now.uptime);
+        let grace = cx.state.policies.current(&controller.policies).grace;
+        cx.state.policies.lead(grace, cx.now.uptime);
     }
     let requeue = match event {
         LoopEvent::Leading(true) | LoopEvent::Resync => Requeue::Now,
@@ -206,7 +207,7 @@ impl State {
             Remark::Undated(object, _) => self.undated.contains(object),
             Remark::Ahead(object, _) => self.ahead.contains(object),
             Remark::Finalizers { object, .. } => self.finalizers.contains(object),
-            Remark::BrakeEngaged { policy, .. } => self.policies.is_braked(policy),
+            Remark::BrakeEngaged { policy, .. } => self.policies.brakes.is_engaged(policy),
             Remark::Skewed(..) => self
                 .skew_named
                 .is_some_and(|named| now.saturating_sub(named) < SKEW_NAMED_EVERY),
@@ -225,7 +226,7 @@ impl State {
             Remark::Finalizers { object, .. } => {
                 self.finalizers.insert(object.clone());
             }
-            Remark::BrakeEngaged { policy, .. } => self.policies.engage(policy),
+            Remark::BrakeEngaged { policy, .. } => self.policies.brakes.engage(policy),
             Remark::Skewed(..) => self.skew_named = Some(now),
         }
     }
@@ -235,7 +236,7 @@ impl State {
         let policies = self.policies.loaded().map(|policies| policies.list.iter());
         let names = policies.into_iter().flatten().map(|policy| &policy.name);
         names
-            .map(|name| (Arc::clone(name), self.policies.is_braked(name)))
+            .map(|name| (Arc::clone(name), self.policies.brakes.is_engaged(name)))
             .collect()
     }
 

@@ -9,6 +9,7 @@
 //! | `reconcile` | what is the next action for an object that goes by a policy? |
 //! | `state` | since when does a policy apply, which failed objects are kept, which brake is engaged? |
 
+pub(crate) mod brake;
 pub mod decide;
 mod parse;
 pub mod preview;

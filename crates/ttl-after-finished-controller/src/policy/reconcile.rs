@@ -10,14 +10,26 @@ use std::time::Duration;
 use controller_core::controller::{Action, Context, Now, Requeue};
 use jiff::Timestamp;
 
+use super::brake::Room;
 use super::decide::{LeftBecause, ServerDate, Verdict, applying, judge};
 use super::view::Candidate;
 use crate::TtlAfterFinishedController;
 use crate::decide::{By, Deletion};
 use crate::events::Remark;
 use crate::reconcile::{ServerTime, ahead, delete, done, look_again, server_date, server_time};
-use crate::requests::Query;
+use crate::requests::{Answer, Query};
 use crate::state::{Key, namespace_of};
+
+/// When to look again at what a request in flight, or the watch of namespaces, decides.
+const SOON: Duration = Duration::from_secs(1);
+
+/// True if the namespace has been made anew, and the watch has yet to show that.
+fn is_of_another(cx: &Context<'_, TtlAfterFinishedController>, answer: &Answer) -> bool {
+    answer.namespace().is_some_and(|found| {
+        let known = cx.stores.namespaces.uid(&found.view.key);
+        known.is_some_and(|known| *known != found.uid)
+    })
+}
 
 impl TtlAfterFinishedController {
     /// An object that goes by a policy, if at all.
@@ -48,8 +60,13 @@ impl TtlAfterFinishedController {
         }
         match cx.shared(&namespace).or_else(|| cx.pass.answer(&namespace)) {
             None => queries.push(namespace),
-            Some(reply) if reply.value.is_err() => return done(cx, key, None, Requeue::Cancel),
-            Some(_) => {}
+            Some(reply) => match &reply.value {
+                Err(_) => return done(cx, key, None, Requeue::Cancel),
+                Ok(answer) if is_of_another(cx, answer) => {
+                    return done(cx, key, None, Requeue::After(SOON));
+                }
+                Ok(_) => {}
+            },
         }
         if !queries.is_empty() {
             return Action::Read(queries);
@@ -127,16 +144,21 @@ impl TtlAfterFinishedController {
         };
         if let Some(max_per_hour) = policy.max_per_hour
             && cx.pass.outcome(&deletion).is_none()
-            && !state.is_planned(&key)
-            && state.brakes_at(&policy.name, policy.max_per_hour, cx.now.uptime)
+            && !state.brakes.is_counted(&key, cx.now.uptime)
         {
-            let engaged = Remark::BrakeEngaged {
-                policy: policy.name.clone(),
-                max_per_hour,
-                object: key.clone(),
-                uid: object.object.uid.clone(),
-            };
-            return done(cx, &key, Some(engaged), Requeue::Cancel);
+            match state.brakes.room(&policy.name, max_per_hour, cx.now.uptime) {
+                Room::Left => {}
+                Room::Unsure => return done(cx, &key, None, Requeue::After(SOON)),
+                Room::None => {
+                    let engaged = Remark::BrakeEngaged {
+                        policy: policy.name.clone(),
+                        max_per_hour,
+                        object: key.clone(),
+                        uid: object.object.uid.clone(),
+                    };
+                    return done(cx, &key, Some(engaged), Requeue::Cancel);
+                }
+            }
         }
         delete(cx, &key, deletion)
     }

@@ -1,12 +1,11 @@
-//! What is remembered for policies: since when each applies, which failed objects are kept, and which brake is engaged.
+//! What is remembered for policies: since when each applies, and which failed objects are kept.
 //!
 //! | rule | function | test |
 //! |---|---|---|
 //! | TAF-15 | `PolicyState::since`, `PolicyState::candidate_changed`, `PolicyState::namespace_changed` | `tests/sync/policies/grace.rs::nothing_goes_within_the_grace_period_of_a_start`, `tests/sync/policies/grace.rs::a_changed_label_of_object_or_namespace_begins_the_grace_period_anew` |
 //! | TAF-16 | `LastFailed::place` | `tests/policies/kept.rs::the_last_that_failed_are_kept_in_any_order_of_changes` |
-//! | TAF-17 | `Brake::count`, `Brake::uncount`, `PolicyState::brakes_at`, `PolicyState::plan` | `tests/sync/policies/brake.rs::a_policy_that_would_delete_more_than_its_maximum_stops_and_says_so_once`, `tests/sync/policies/brake.rs::a_dry_run_stops_where_the_controller_would`, `tests/sync/policies/brake.rs::a_delete_that_is_refused_takes_nothing_from_a_later_one` |
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +13,7 @@ use controller_core::controller::Now;
 use controller_core::meta::{ObjectKey, Uid};
 use jiff::Timestamp;
 
+use super::brake::Brakes;
 use super::decide::{Beginning, Memory, ServerDate, applying, is_new, is_new_namespace};
 use super::view::{Candidate, NamespaceView};
 use super::{FinishedKind, Policies};
@@ -22,10 +22,9 @@ use crate::view::Finish;
 
 /// Within which a process leads that had not to wait for another leader.
 const LEADS_AT_ONCE: Duration = Duration::from_mins(1);
+const HOUR: Duration = Duration::from_hours(1);
 /// How long a delete of the last leader may count for `maxPerHour`, which counts whole minutes.
 const COUNTS_FOR: Duration = Duration::from_mins(61);
-/// A delete takes effect within this time of being sent, or never: then the client gives up.
-const EFFECT_WITHIN: Duration = Duration::from_secs(30);
 
 /// What is remembered for policies. A standby remembers, too.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -39,9 +38,9 @@ pub struct PolicyState {
     /// Before this nobody knows what the last leader deleted within the hour.
     counts_from: Duration,
     failed: LastFailed,
-    brakes: BTreeMap<Arc<str>, Brake>,
-    /// What a dry run would have deleted: the brake has counted it.
-    planned: BTreeSet<Key>,
+    pub(crate) brakes: Brakes,
+    /// When the caches were first full.
+    synced: Option<Duration>,
 }
 
 impl PolicyState {
@@ -65,6 +64,7 @@ impl PolicyState {
         *self = Self {
             since: now.uptime,
             current: Some(Arc::clone(policies)),
+            synced: self.synced.or(Some(now.uptime)),
             ..Self::default()
         };
         for (object, namespace) in objects {
@@ -73,11 +73,16 @@ impl PolicyState {
         }
     }
 
-    /// A term begins. Who has waited for it follows another leader, whose deletes count for an hour.
-    pub(crate) fn lead(&mut self, now: Duration) {
-        if now.saturating_sub(self.since) > LEADS_AT_ONCE {
-            self.counts_from = now.saturating_add(COUNTS_FOR);
-        }
+    /// A term begins. Who has waited for it follows another leader, whose deletes count for an hour. Who has not follows
+    /// one that has ended, or none: its deletes count for the grace period of a start.
+    pub(crate) fn lead(&mut self, grace: Duration, now: Duration) {
+        let waited = now.saturating_sub(self.synced.unwrap_or(now));
+        let counts_for = if waited > LEADS_AT_ONCE || grace >= HOUR {
+            COUNTS_FOR
+        } else {
+            grace
+        };
+        self.counts_from = now.saturating_add(counts_for);
     }
 
     /// When the policy of this object began to apply to it, as far as the API server has told its time.
@@ -103,7 +108,8 @@ impl PolicyState {
                 .and_then(|policy| policy.max_per_hour)
                 .map_or(Duration::ZERO, |_| self.counts_from),
             is_last_failed: policy.is_some_and(|policy| self.failed.keeps(key, policy.keep_last_failed)),
-            is_braked: policy.is_some_and(|policy| self.is_braked(&policy.name)) && !self.is_planned(key),
+            is_braked: policy.is_some_and(|policy| self.brakes.is_engaged(&policy.name))
+                && !self.brakes.is_planned(key),
         }
     }
 
@@ -121,13 +127,13 @@ impl PolicyState {
             };
             let key = Key::of(old);
             self.began.remove(&key);
-            self.planned.remove(&key);
+            self.brakes.gone(&key);
             return self.failed.place(policies, old, None);
         };
         let applied = applying(policies, new, namespace);
         let old = old.filter(|old| old.object.uid == new.object.uid);
         if old.is_none() {
-            self.planned.remove(&Key::of(new));
+            self.brakes.gone(&Key::of(new));
         }
         let was = old.map(|old| applying(policies, old, namespace));
         let began = match (was, applied) {
@@ -185,49 +191,9 @@ impl PolicyState {
         };
     }
 
-    pub fn is_braked(&self, policy: &Arc<str>) -> bool {
-        self.brakes.get(policy).is_some_and(|brake| brake.is_engaged)
-    }
-
-    /// Returns whether one more delete by this policy would be too many.
-    pub fn brakes_at(&self, policy: &Arc<str>, max_per_hour: Option<u32>, now: Duration) -> bool {
-        let done = self
-            .brakes
-            .get(policy)
-            .map_or(0, |brake| brake.within_the_hour(now));
-        max_per_hour.is_some_and(|most| done >= u64::from(most))
-    }
-
-    pub(crate) fn engage(&mut self, policy: &Arc<str>) {
-        self.brakes.entry(Arc::clone(policy)).or_default().is_engaged = true;
-    }
-
-    /// A delete by this policy is being sent.
-    pub(crate) fn count(&mut self, policy: &Arc<str>, now: Duration) {
-        self.brakes.entry(Arc::clone(policy)).or_default().count(now);
-    }
-
-    /// A dry run would send a delete by this policy, maybe again.
-    pub(crate) fn plan(&mut self, policy: &Arc<str>, object: Key, now: Duration) {
-        if self.planned.insert(object) {
-            self.count(policy, now);
-        }
-    }
-
-    pub(super) fn is_planned(&self, object: &Key) -> bool {
-        self.planned.contains(object)
-    }
-
-    /// A delete by this policy was refused.
-    pub(crate) fn uncount(&mut self, policy: &Arc<str>, now: Duration) {
-        if let Some(brake) = self.brakes.get_mut(policy) {
-            brake.uncount(now);
-        }
-    }
-
     /// The number of entries about objects.
     pub fn held(&self) -> usize {
-        self.began.len() + self.failed.of.len() + self.planned.len()
+        self.began.len() + self.failed.of.len() + self.brakes.held()
     }
 }
 
@@ -329,45 +295,4 @@ impl LastFailed {
         let members = self.groups.get(group).into_iter().flatten().rev();
         members.take(keep).any(|(_, object)| *object == key.object)
     }
-}
-
-/// The deletes of a policy.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Brake {
-    /// How many take effect by each minute, of those that count.
-    minutes: VecDeque<(u64, u32)>,
-    is_engaged: bool,
-}
-
-impl Brake {
-    fn count(&mut self, now: Duration) {
-        self.minutes.retain(|(by, _)| counts(*by, now));
-        let by = minute(now.saturating_add(EFFECT_WITHIN));
-        match self.minutes.back_mut() {
-            Some((last, count)) if *last == by => *count += 1,
-            _ => self.minutes.push_back((by, 1)),
-        }
-    }
-
-    /// Which of the last deletes was refused is not known: the first of them, so that no other counts for less.
-    fn uncount(&mut self, now: Duration) {
-        let mut last = self.minutes.iter_mut().filter(|(by, _)| *by >= minute(now));
-        if let Some((_, count)) = last.find(|(_, count)| *count > 0) {
-            *count -= 1;
-        }
-    }
-
-    fn within_the_hour(&self, now: Duration) -> u64 {
-        let recent = self.minutes.iter().filter(|(by, _)| counts(*by, now));
-        recent.map(|(_, count)| u64::from(*count)).sum()
-    }
-}
-
-const fn minute(time: Duration) -> u64 {
-    time.as_secs() / 60
-}
-
-/// True if an hour ago is not yet past this minute.
-fn counts(by: u64, now: Duration) -> bool {
-    minute(now).saturating_sub(by) <= 60
 }

@@ -31,8 +31,8 @@ pub(super) struct Debris<const POLICIES: bool> {
     dir: TempDir,
     /// When the first request of each process came, in milliseconds.
     lives: BTreeMap<String, i64>,
-    /// When the deletes of each process by each policy of a file came, in milliseconds.
-    deletes: BTreeMap<(String, usize, usize), Vec<i64>>,
+    /// The uids that each process deleted by each policy of a file, and when, in milliseconds.
+    deletes: BTreeMap<(String, usize, usize), BTreeMap<String, i64>>,
     /// What no controller that has seen everything would delete.
     unseen: Option<String>,
 }
@@ -121,14 +121,20 @@ impl<const POLICIES: bool> Debris<POLICIES> {
             .unwrap();
     }
 
-    /// Counts a delete; fails if it is one too many within an hour.
-    fn count(&mut self, process: &str, (file, policy): (usize, usize), now: i64) -> Result<(), String> {
+    /// Counts a delete of this uid, which goes once; fails if it is one too many within an hour.
+    fn count(
+        &mut self,
+        process: &str,
+        uid: &str,
+        (file, policy): (usize, usize),
+        now: i64,
+    ) -> Result<(), String> {
         let deletes = self
             .deletes
             .entry((process.to_owned(), file, policy))
             .or_default();
-        deletes.retain(|then| now - then < 3_600_000);
-        deletes.push(now);
+        deletes.retain(|_, then| now - *then < 3_600_000);
+        deletes.insert(uid.to_owned(), now);
         match self.ledger.files[file].1[policy].most {
             Some(most) if deletes.len() > most as usize => Err(format!(
                 "policy p{file}-{policy} deletes more than its maxPerHour ({most})"
@@ -255,7 +261,7 @@ impl<const POLICIES: bool> Scene for Debris<POLICIES> {
             self.unseen.get_or_insert(format!("{why}: {write}"));
         }
         let by = self.ledger.permits(&past, life, now, BELIEVED)?;
-        by.map_or(Ok(()), |by| self.count(&write.user_agent, by, now))
+        by.map_or(Ok(()), |by| self.count(&write.user_agent, &past.uid, by, now))
     }
 
     fn afterwards(&self, server: &Server, history: &History<Scripted<Self>>) -> Result<(), String> {

@@ -184,3 +184,107 @@ async fn a_standby_that_takes_over_waits_until_the_last_leaders_deletes_count_no
     assert_eq!(world.alive_after(3_600).await, 7);
     assert_eq!((world.alive_after(90).await, second.metric(BRAKE)), (2, 1));
 }
+
+/// A webhook that is away answers each with 500: whether it was carried out is not known.
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_is_tried_again_and_again_counts_once() {
+    let world = World::new();
+    let policies = json!([{ "name": "p", "ttlAfterSucceeded": "1s", "maxPerHour": 2 }]);
+    let controller = world.start_with(with(&policies, 0));
+    let error = Fault::status(500, "InternalError");
+    world.fail_next(100, RequestVerb::Delete, "jobs", error);
+    world.succeeded("stuck", 0);
+    world.pass(120).await;
+    world.server.clear_faults();
+    world.succeeded("other", 0);
+    assert_eq!((world.alive_after(10).await, controller.metric(BRAKE)), (0, 0));
+    world.succeeded("third", 0);
+    assert_eq!((world.alive_after(10).await, controller.metric(BRAKE)), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_try_in_a_later_hour_counts_anew() {
+    let world = World::new();
+    let policies = json!([{ "name": "p", "ttlAfterSucceeded": "1s", "maxPerHour": 2 }]);
+    let controller = world.start_with(with(&policies, 0));
+    let error = Fault::status(500, "InternalError");
+    world.fail_next(usize::MAX, RequestVerb::Delete, "jobs", error);
+    world.succeeded("stuck", 0);
+    world.pass(10).await;
+    let keep = json!({ "ttl-after-finished-controller/keep": "true" });
+    world.edit("stuck", |job| job["metadata"]["annotations"] = keep);
+    world.pass(4_000).await;
+    world.server.clear_faults();
+    for job in ["a", "b"] {
+        world.succeeded(job, 0);
+    }
+    assert_eq!((world.alive_after(10).await, controller.metric(BRAKE)), (1, 0));
+    world.edit("stuck", |job| job["metadata"]["annotations"] = json!({}));
+    assert_eq!((world.alive_after(30).await, controller.metric(BRAKE)), (1, 1));
+}
+
+/// Its answer was lost, and the next one finds no object.
+#[tokio::test(start_paused = true)]
+async fn a_delete_that_was_carried_out_without_an_answer_counts() {
+    let world = World::new();
+    let policies = json!([{ "name": "p", "ttlAfterSucceeded": "1s", "maxPerHour": 2 }]);
+    let controller = world.start_with(with(&policies, 0));
+    world.fail_next(2, RequestVerb::Delete, "jobs", Fault::DropAfterEffect);
+    for job in ["a", "b"] {
+        world.succeeded(job, 0);
+    }
+    assert_eq!((world.alive_after(30).await, controller.metric(BRAKE)), (0, 0));
+    world.succeeded("third", 0);
+    assert_eq!((world.alive_after(10).await, controller.metric(BRAKE)), (1, 1));
+}
+
+/// Two of another namespace are in flight, and are refused.
+#[tokio::test(start_paused = true)]
+async fn deletes_in_flight_that_are_refused_engage_nothing() {
+    let world = World::new();
+    for (name, namespace) in [("a", "other"), ("b", "third")] {
+        let mut late = job(name, None);
+        late["metadata"]["namespace"] = json!(namespace);
+        late["status"]["conditions"] =
+            json!([{ "type": "Complete", "status": "True", "lastTransitionTime": world.seconds(0) }]);
+        world.insert(late);
+    }
+    world.fail_next(
+        2,
+        RequestVerb::Delete,
+        "jobs",
+        Fault::Delay(Duration::from_secs(20)),
+    );
+    let policies = json!([{ "name": "p", "ttlAfterSucceeded": "1s", "maxPerHour": 2 }]);
+    let controller = world.start_with(with(&policies, 0));
+    world.pass(5).await;
+    let keep = json!({ "ttl-after-finished-controller/keep": "true" });
+    for (name, namespace) in [("a", "other"), ("b", "third")] {
+        let kept = |job: &mut serde_json::Value| job["metadata"]["annotations"] = keep.clone();
+        world
+            .server
+            .edit(&embedded_apiserver::JOBS, namespace, name, kept)
+            .unwrap();
+    }
+    world.succeeded("job", 0);
+    assert_eq!((world.alive_after(10).await, controller.metric(BRAKE)), (3, 0));
+    assert_eq!((world.alive_after(20).await, controller.metric(BRAKE)), (2, 0));
+}
+
+/// The other has started just before, so its grace period began before the last deletes.
+#[tokio::test(start_paused = true)]
+async fn a_process_that_takes_over_soon_after_its_start_counts_what_was_deleted_by_then() {
+    let world = World::new();
+    for number in 0..12 {
+        world.succeeded(&format!("job-{number}"), -60);
+    }
+    let policies = json!([{ "name": "p", "ttlAfterSucceeded": "1s", "maxPerHour": 5 }]);
+    let first = world.start_with(with(&policies, 3_600).elected_as("first"));
+    world.pass(3_640).await;
+    let _second = world.start_with(with(&policies, 3_600).elected_as("second"));
+    world.pass(40).await;
+    assert_eq!(world.alive(), 7);
+    first.stop().await;
+    assert_eq!(world.alive_after(3_600).await, 7);
+    assert_eq!(world.alive_after(90).await, 2);
+}

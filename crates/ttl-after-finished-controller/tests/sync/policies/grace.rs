@@ -1,6 +1,6 @@
 //! Nothing goes sooner than the grace period after a policy begins to apply.
 
-use embedded_apiserver::RequestVerb;
+use embedded_apiserver::{NAMESPACES, RequestVerb};
 use serde_json::json;
 
 use super::support::with;
@@ -148,4 +148,20 @@ async fn a_namespace_is_read_before_an_object_in_it_goes() {
             .len(),
         1
     );
+}
+
+/// It keeps all that is in it, and the watch shows the one before it for half an hour.
+#[tokio::test(start_paused = true)]
+async fn a_namespace_that_has_been_made_anew_is_not_judged_by_the_one_before() {
+    let world = World::new();
+    world.lag("namespaces", 1_800);
+    let _controller = world.start_with(with(&json!([{ "name": "p", "ttlAfterSucceeded": "1m" }]), 0));
+    world.pass(10).await;
+    world.server.delete(&NAMESPACES, "", "default").unwrap();
+    world.insert(json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": { "name": "default", "annotations": { "ttl-after-finished-controller/keep": "true" } },
+    }));
+    world.succeeded("job", 0);
+    assert!(world.lives_after(3_600, "job").await);
 }
