@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::TaintEvictionController;
 use crate::decide::{
     BrakeRules, Judgement, JudgementTime, KeepReason, LeaseNotes, Moment, PendingEviction, Rules, Sight,
-    TaintStay, Verdict, bound, clock_ahead, judge, off_until, seen, used_tolerations,
+    TaintStay, Verdict, bound, by_least_held, clock_ahead, judge, off_until, seen, used_tolerations,
 };
 use crate::requests::{Answer, LeaseRead, Query};
 use crate::view::{PodView, Taint, Toleration};
@@ -44,7 +44,7 @@ pub fn explain(
     let ahead = reply.ahead().map(clock_ahead).unwrap_or_default();
     // By the API server's clock, like all times in the objects.
     let servers_time = now.wall.checked_sub(ahead).unwrap_or(now.wall);
-    let (verdict, text) = explanation(pod, taints, ahead, servers_time, rules);
+    let (verdict, text) = explanation(pod, taints, ahead, servers_time, rules, brake);
     let held = brake.and_then(|brake| Some((brake, brake.lease.clone()?)));
     let (Verdict::Evict(pending), Some((brake, lease))) = (verdict, held) else {
         return Ok(Prepared::Ready(text));
@@ -83,6 +83,7 @@ fn explanation(
     ahead: SignedDuration,
     now: Timestamp,
     rules: &Rules,
+    brake: Option<&BrakeRules>,
 ) -> (Verdict, String) {
     let mut stay = 0;
     let taints = seen(&[], taints, now, || {
@@ -96,7 +97,9 @@ fn explanation(
         sight: Sight::none().regained(Timestamp::MIN),
     };
     let bound = bound(pod, now);
-    let Judgement { verdict, .. } = judge(pod, bound, &taints, &[], &judged_at, rules);
+    let holds = |taint: &Taint| brake.is_some_and(|brake| !brake.exempts(taint)).into();
+    let judge = |taints: &[TaintStay]| judge(pod, bound, taints, &[], &judged_at, rules);
+    let Judgement { verdict, .. } = by_least_held(&taints, holds, now, judge);
     let bound = since("", bound);
     let head = format!("Pod {}: bound to node {} {bound}\n", pod.key, pod.node);
     let clocks = if ahead.is_zero() {
@@ -202,7 +205,7 @@ mod tests {
             time_added: time.map(at),
         });
         let taints: Vec<_> = taints.collect();
-        explanation(&pod, &taints, ahead, at("12:00:00"), &RULES).1
+        explanation(&pod, &taints, ahead, at("12:00:00"), &RULES, None).1
     }
 
     #[test]

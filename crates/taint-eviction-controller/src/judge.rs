@@ -11,7 +11,7 @@ use crate::decide::{self, Judgement, TaintStay, Verdict, after_jump};
 use crate::reconcile::StateChange;
 use crate::requests::Answer;
 use crate::results::taints_of;
-use crate::view::PodView;
+use crate::view::{PodView, Taint};
 
 impl TaintEvictionController {
     /// Judges pods; a pod whose judgement is unchanged is only scheduled.
@@ -65,11 +65,19 @@ impl TaintEvictionController {
             behind: state.clock.behind(*now),
             sight: state.sight.after_jump(jumped),
         };
-        let mut judgement = decide::judge(pod, bound, &taints, &remembered, &now, &self.rules);
+        let judge = |taints: &[TaintStay]| decide::judge(pod, bound, taints, &remembered, &now, &self.rules);
+        let mut judgement = decide::by_least_held(&taints, |taint| self.holds(taint), now.ours, judge);
         for known in &mut judgement.remembered {
             known.since = known.since.after_jump(-jumped);
         }
         judgement
+    }
+
+    /// How much an eviction by this taint is held back: not at all, by the brake, or by budgets.
+    fn holds(&self, taint: &Taint) -> u8 {
+        let by_budgets = self.through_budgets.iter().any(|entry| entry.selects(taint));
+        let by_brake = self.brake.as_ref().is_some_and(|brake| !brake.exempts(taint));
+        if by_budgets { 2 } else { by_brake.into() }
     }
 
     /// Judges a pod by the taints on the API server, without remembering anything. Returns also whether these are the

@@ -39,7 +39,7 @@ use jiff::{SignedDuration, Timestamp};
 use rstest::rstest;
 use taint_eviction_controller::decide::{
     Judgement, JudgementTime, KeepReason, Moment, PendingEviction, Rules, Sight, TaintMemory, TaintStay,
-    Tolerated, Verdict, bound, clock_ahead, first_sight_counts, judge, retry_wait, since,
+    Tolerated, Verdict, bound, by_least_held, clock_ahead, first_sight_counts, judge, retry_wait, since,
 };
 use taint_eviction_controller::view::{Operator, PodView, Taint, Toleration};
 
@@ -628,4 +628,21 @@ fn a_longer_toleration_counts_where_extensions_do() {
         };
         assert_eq!(pending.deadline, at(expected));
     }
+}
+
+/// The taint `held` is held back, and its pods tolerate nothing of it; `free` is tolerated for some seconds, or not.
+#[rstest]
+#[case::the_other_is_not_tolerated(None, "free")]
+#[case::its_toleration_has_ended(Some(9), "free")]
+#[case::its_toleration_lasts(Some(11), "held")]
+fn the_taint_that_is_held_back_least_evicts(#[case] seconds: Option<i64>, #[case] by: &str) {
+    let story = with_taints(&[taint("held"), taint("free")]);
+    let tolerations = seconds.map(|seconds| tolerates("free", seconds));
+    let (pod, now) = (pod(Vec::from_iter(tolerations)), now(10));
+    let judge = |taints: &[TaintStay]| judge(&pod, bound(&pod, at(0)), taints, &[], &now, &RULES);
+    let holds = |taint: &Taint| u8::from(&*taint.key == "held");
+    let Verdict::Evict(pending) = by_least_held(&story.seen(), holds, now.ours, judge).verdict else {
+        panic!("it stays");
+    };
+    assert_eq!(&*pending.taint.key, by);
 }

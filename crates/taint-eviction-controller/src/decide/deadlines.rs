@@ -293,6 +293,26 @@ pub fn judge(
     }
 }
 
+/// Judges by all taints. Of those that evict the pod by `now`, the one that is held back least is the reason: `holds` says
+/// how much each is.
+pub fn by_least_held(
+    taints: &[TaintStay],
+    holds: impl Fn(&Taint) -> u8,
+    now: Timestamp,
+    judge: impl Fn(&[TaintStay]) -> Judgement,
+) -> Judgement {
+    let mut judgement = judge(taints);
+    let most = taints.iter().map(|seen| holds(&seen.taint)).max();
+    for at_most in (0..most.unwrap_or(0)).rev() {
+        let those = taints.iter().filter(|seen| holds(&seen.taint) <= at_most);
+        let verdict = judge(&those.cloned().collect::<Vec<_>>()).verdict;
+        if matches!(&verdict, Verdict::Evict(pending) if pending.is_due(now)) {
+            judgement.verdict = verdict;
+        }
+    }
+    judgement
+}
+
 /// How long the pod tolerates one stay of a taint, or of the two that count as one.
 struct Term<'a> {
     kept: Tolerated,

@@ -19,7 +19,7 @@ pub use self::brake::{
 };
 pub use self::deadlines::{
     Eviction, Judgement, JudgementTime, KeepReason, PendingEviction, Rules, Sight, Tolerated, Verdict,
-    clock_ahead, first_sight_counts, judge,
+    by_least_held, clock_ahead, first_sight_counts, judge,
 };
 pub use self::moment::{Moment, after_jump, bound, since};
 pub use self::taints::{TAINTS_OF_A_FAILED_NODE, TaintMemory, TaintStay, confirmed, seen};

@@ -30,7 +30,7 @@ pub struct ThroughBudgets {
 /// Until when a pod with this deadline waits for its budgets, by the first entry that selects the taint;
 /// [`Timestamp::MAX`] for ever, `None` if it does not wait.
 pub fn waits_until(entries: &[ThroughBudgets], taint: &Taint, deadline: Timestamp) -> Option<Timestamp> {
-    let entry = entries.iter().find(|entry| entry.taints.selects(taint))?;
+    let entry = entries.iter().find(|entry| entry.selects(taint))?;
     let until = entry.max_wait.map(|wait| saturating_add(deadline, wait));
     Some(until.unwrap_or(Timestamp::MAX))
 }
@@ -40,6 +40,13 @@ pub fn waits_until(entries: &[ThroughBudgets], taint: &Taint, deadline: Timestam
 pub fn tries_again_after(refused: usize) -> Duration {
     let all = Duration::from_secs(refused as u64) * 2 / TRIES_A_SECOND;
     all.max(TRIES_AGAIN)
+}
+
+impl ThroughBudgets {
+    /// True if pods that this taint evicts wait for their budgets.
+    pub fn selects(&self, taint: &Taint) -> bool {
+        self.taints.selects(taint)
+    }
 }
 
 impl FromStr for ThroughBudgets {

@@ -40,7 +40,7 @@ impl World {
     }
 
     /// With this many pods of the budget `app`, on the node `n`.
-    fn with_budget(pods: usize, allowed: i64) -> Self {
+    pub(crate) fn with_budget(pods: usize, allowed: i64) -> Self {
         let world = Self::with_pods(pods, For::No);
         (0..pods).for_each(|number| world.labelled(&format!("n-{number:04}"), "app"));
         world.budget("app", allowed);
