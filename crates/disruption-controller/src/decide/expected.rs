@@ -36,11 +36,10 @@ pub fn expected_pods(
         match scales.get(controller) {
             // Replicas below zero must not hide what another controller wants.
             Some(scale @ Scale::Of { uid, replicas, .. }) => {
-                let (wanted, existing) = by_uid.entry(uid).or_insert((0, 0));
+                let (wanted, existing, counts_pods) = by_uid.entry(uid).or_insert((0, 0, false));
                 *wanted = (*replicas).max(*wanted);
-                if scale.counts_pods() {
-                    *existing += owned.existing();
-                }
+                *existing += owned.existing();
+                *counts_pods |= scale.counts_pods();
             }
             Some(Scale::Pods(_)) => counted += owned.existing(),
             Some(Scale::Gone) if owned.pods == owned.terminating => {}
@@ -64,6 +63,7 @@ pub fn expected_pods(
         return Err(failure);
     }
     let wanted = by_uid.into_values();
-    let wanted = wanted.map(|(wanted, existing)| wanted.max(existing));
+    let wanted =
+        wanted.map(|(wanted, existing, counts_pods)| wanted.max(if counts_pods { existing } else { 0 }));
     Ok(wanted.fold(counted, i64::saturating_add))
 }

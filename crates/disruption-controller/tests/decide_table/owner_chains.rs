@@ -208,6 +208,17 @@ fn each_owner_adds_what_is_above_it() {
     assert_eq!(world.numbers(), [0, 7, 16, 16]);
 }
 
+#[test]
+fn pods_of_an_owner_and_of_what_is_below_it_are_counted_together() {
+    let mut world = world("chain", &["vm under pool", "pool wants 1"]);
+    world.put_pdb(pdb(&json!({ "maxUnavailable": 1 })));
+    world.add("a", Some(&object("pool")));
+    for name in ["b", "c", "d"] {
+        world.add(name, Some(&object("vm")));
+    }
+    assert_eq!(world.numbers(), [1, 4, 3, 4]);
+}
+
 #[rstest]
 #[case::of_its_own_scale("chain", &["pool wants 4"], &["pool"], "")]
 #[case::of_a_scale_above("chain", &["vm under pool", "pool wants 4"], &["vm"], "expected: the scale of Pool pool, above Vm")]
