@@ -28,6 +28,7 @@ type Check<T> = (Arc<str>, Box<dyn Fn() -> T + Send>);
 struct Questions {
     checks: Vec<Check<Result<(), String>>>,
     notes: Vec<Check<Vec<String>>>,
+    is_starting: bool,
 }
 
 impl Questions {
@@ -65,10 +66,16 @@ impl Readiness {
         self.0.lock().notes.push((key.into(), Box::new(texts)));
     }
 
+    /// Not ready, whatever the checks say, while the controller asks the API server what it must know before it starts.
+    pub fn set_starting(&self, is_starting: bool) {
+        self.0.lock().is_starting = is_starting;
+    }
+
     /// All checks and notes now, in the order in which they were added.
     pub fn report(&self) -> ReadinessReport {
-        let mut report = self.0.lock().report();
-        if report.checks.is_empty() {
+        let questions = self.0.lock();
+        let mut report = questions.report();
+        if questions.is_starting || report.checks.is_empty() {
             report
                 .checks
                 .push((Arc::from("controller"), Err("not started yet".to_owned())));

@@ -71,6 +71,7 @@ pub async fn run<A: App>(config: A::Config, env: Env) -> Result<(), Failure> {
 /// Like [`run`], with informers that take their events from `sources`.
 pub async fn run_over<A: App>(config: A::Config, env: Env, sources: impl Sources) -> Result<(), Failure> {
     let registry = env.registry.clone();
+    env.readiness.set_starting(true);
     let Some(controller) = ask_first(&env, |pass| A::start(&config, pass, &registry)).await else {
         return Ok(());
     };
@@ -81,6 +82,7 @@ pub async fn run_over<A: App>(config: A::Config, env: Env, sources: impl Sources
         driver.controller.watch(&mut informers);
         driver.register(&env.registry)?;
         let synced = informers.start(&driver, &mut tasks);
+        env.readiness.set_starting(false);
         reload::start(&driver, &config, &env, &mut tasks)?;
         (driver, synced)
     };

@@ -114,11 +114,15 @@ async fn from_1_36_on_it_is_on_whatever_the_flag_says(#[case] version: Value) {
 async fn the_api_server_is_asked_until_it_says_what_it_can_do() {
     let world = world();
     world.server.down();
-    let controller = world.start_with(gated("DRAAdminAccess=false"));
+    let controller = world.start_with(gated("DRAAdminAccess=false").elected_as("a"));
     world.pass(60).await;
+    let readyz = controller.readyz();
+    assert!(readyz.contains("[-]controller"), "{readyz}");
     world.server.up();
     world.pass(60).await;
     assert_eq!(world.claims_of("p").len(), 2);
+    let readyz = controller.readyz();
+    assert!(!readyz.contains("[-]"), "{readyz}");
     controller.stop().await;
     world.server.down();
     // Nor does that keep the process from ending.
