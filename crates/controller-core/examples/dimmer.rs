@@ -165,7 +165,7 @@ impl Controller for Dimmer {
                 .snapshot()
                 .iter()
                 .for_each(|lamp| cx.out.enqueue(lamp.key.clone())),
-            LoopEvent::Synced | LoopEvent::Leading(_) | LoopEvent::Watching(..) => {}
+            LoopEvent::Synced | LoopEvent::Leading(_) | LoopEvent::Watching(..) | LoopEvent::SetBack => {}
         }
     }
 

@@ -146,7 +146,9 @@ impl State {
                 return self.enqueue_tainted(out);
             }
             LoopEvent::Watching("nodes", stands) => self.watching = stands,
-            LoopEvent::Synced | LoopEvent::Watching(..) | LoopEvent::Overdue(_) => return,
+            LoopEvent::Synced | LoopEvent::Watching(..) | LoopEvent::SetBack | LoopEvent::Overdue(_) => {
+                return;
+            }
         }
         self.tell_comparison(out);
         let saw = self.sight.sees();

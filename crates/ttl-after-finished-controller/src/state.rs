@@ -167,7 +167,7 @@ pub(crate) fn observe(
         LoopEvent::Leading(false) => Requeue::Cancel,
         // The file may have changed since the start.
         LoopEvent::Synced => return begin(cx, &Arc::clone(cx.state.policies.current(&controller.policies))),
-        LoopEvent::Watching(..) | LoopEvent::Overdue(_) => return,
+        LoopEvent::Watching(..) | LoopEvent::SetBack | LoopEvent::Overdue(_) => return,
     };
     requeue_all(cx, requeue);
 }

@@ -87,7 +87,7 @@ pub(crate) fn observe(cx: &mut ContextMut<'_, TtlController>, event: LoopEvent<'
         }
         LoopEvent::Overdue(plan) if cx.leading => cx.out.enqueue(Key::Node(plan.node.clone())),
         LoopEvent::Resync => enqueue_all(cx),
-        LoopEvent::Leading(false) | LoopEvent::Watching(..) | LoopEvent::Overdue(_) => {}
+        LoopEvent::Leading(false) | LoopEvent::Watching(..) | LoopEvent::SetBack | LoopEvent::Overdue(_) => {}
     }
 }
 

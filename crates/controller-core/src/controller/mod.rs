@@ -286,6 +286,8 @@ pub enum LoopEvent<'a, C: Controller> {
     Resync,
     /// The watch of this resource is established (`true`) or broken (`false`).
     Watching(&'static str, bool),
+    /// The API server was set back to an earlier state: what is known to be gone may be there again.
+    SetBack,
     /// The watch has not shown this write within [`Controller::watch_timeout`]: its fate is unknown.
     Overdue(&'a C::Write),
 }

@@ -138,6 +138,7 @@ async fn pass_on<C: Controller>(
         let times = set_backs.borrow_and_update().noticed;
         if std::mem::replace(&mut noticed, times) != times {
             driver.distrust(0..list_again.len());
+            driver.act(|event_loop, now| event_loop.on_event(LoopEvent::SetBack, now));
         }
         for informer in &list_again {
             informer.notify_one();

@@ -289,6 +289,7 @@ pub(crate) fn observe(cx: &mut Cx<'_>, event: LoopEvent<'_, ResourceClaimControl
             enqueue_all(cx, gates);
         }
         // From now on groups may be served in another version.
+        LoopEvent::SetBack => cx.state.departed = Departed::default(),
         LoopEvent::Watching(PodGroup::URL_PATH_SEGMENT, false) => cx.out.enqueue(Key::Gates),
         LoopEvent::Overdue(Write::Create(create)) => {
             let claim = create.claim();

@@ -169,7 +169,11 @@ impl<C: Controller> Loop<C> {
         match event {
             LoopEvent::Synced if self.stage == Stage::Starting => self.stage = Stage::Working,
             LoopEvent::Leading(leading) => self.lead(leading, now),
-            LoopEvent::Synced | LoopEvent::Resync | LoopEvent::Watching(..) | LoopEvent::Overdue(_) => {}
+            LoopEvent::Synced
+            | LoopEvent::Resync
+            | LoopEvent::Watching(..)
+            | LoopEvent::SetBack
+            | LoopEvent::Overdue(_) => {}
         }
         self.with(now, |controller, cx| controller.on_event(cx, event));
     }

@@ -132,6 +132,24 @@ async fn a_deleted_pod_gives_its_claims_back_without_a_read() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_that_is_back_with_a_backup_of_etcd_keeps_its_reservation() {
+    let world = sharing(&["p"]);
+    world.allocate("shared", &["p"]);
+    world.bind("p");
+    let _controller = world.start_with(world.process().elected_as("leader"));
+    world.pass(60).await;
+    let backup = world.server.version();
+    world.pass(10).await;
+    world.delete("p");
+    world.pass(60).await;
+    assert_eq!(world.reserved("shared"), Vec::<String>::new());
+    assert!(world.server.set_back(backup));
+    world.server.up();
+    world.pass(600).await;
+    assert_eq!(world.reserved("shared"), ["p"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_consumer_that_the_cache_does_not_show_keeps_its_reservation_if_it_is_there() {
     let world = sharing(&["old"]);
     world.lag("pods", 3600);
