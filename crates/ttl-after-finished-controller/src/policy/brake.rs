@@ -19,6 +19,8 @@ pub(crate) struct Brakes {
     of: BTreeMap<Arc<str>, Brake>,
     /// The objects that are still there and whose delete has been counted: another try is no other delete.
     counted: BTreeMap<Key, Counted>,
+    /// The objects whose delete has no answer yet, with the policy: as many as there are workers.
+    in_flight: BTreeMap<Key, Arc<str>>,
 }
 
 /// A delete that a policy has sent, or that a dry run would have.
@@ -27,17 +29,10 @@ struct Counted {
     policy: Arc<str>,
     /// The minute by which it takes effect.
     by: u64,
-    fate: Fate,
+    /// This is a dry run.
+    is_planned: bool,
     /// An earlier delete of the object may have been carried out.
     is_unsure: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Fate {
-    InFlight,
-    Unknown,
-    /// This is a dry run.
-    Planned,
 }
 
 /// Whether a policy may delete one more object within the hour.
@@ -62,9 +57,7 @@ impl Brakes {
         if done < most {
             return Room::Left;
         }
-        let in_flight = self.counted.values();
-        let in_flight =
-            in_flight.filter(|counted| counted.fate == Fate::InFlight && counted.policy == *policy);
+        let in_flight = self.in_flight.values().filter(|of| *of == policy);
         if done.saturating_sub(in_flight.count() as u64) < most {
             Room::Unsure
         } else {
@@ -85,33 +78,29 @@ impl Brakes {
         let counted = Counted {
             policy: Arc::clone(policy),
             by: self.of.entry(Arc::clone(policy)).or_default().count(now),
-            fate: Fate::InFlight,
+            is_planned: false,
             is_unsure: earlier.is_some(),
         };
+        self.in_flight.insert(object.clone(), Arc::clone(policy));
         self.counted.insert(object, counted);
     }
 
     /// The delete of this object has no answer.
     pub(crate) fn unanswered(&mut self, object: &Key) {
-        self.ends(object, Fate::Unknown);
-    }
-
-    fn ends(&mut self, object: &Key, fate: Fate) {
-        if let Some(counted) = self.counted.get_mut(object) {
-            counted.fate = fate;
-        }
+        self.in_flight.remove(object);
     }
 
     /// The delete of this object was accepted.
     pub(crate) fn accepted(&mut self, object: &Key) {
+        self.in_flight.remove(object);
         self.counted.remove(object);
     }
 
     /// The delete of this object was refused, maybe because an earlier one was carried out.
     pub(crate) fn refused(&mut self, object: &Key) {
-        if self.counted.get(object).is_some_and(|counted| counted.is_unsure) {
-            self.unanswered(object);
-        } else if let Some(counted) = self.counted.remove(object) {
+        self.in_flight.remove(object);
+        let is_unsure = self.counted.get(object).is_none_or(|counted| counted.is_unsure);
+        if !is_unsure && let Some(counted) = self.counted.remove(object) {
             self.uncount(&counted);
         }
     }
@@ -126,13 +115,15 @@ impl Brakes {
     pub(crate) fn plan(&mut self, policy: &Arc<str>, object: &Key, now: Duration) {
         if !self.is_planned(object) {
             self.sending(policy, object.clone(), now);
-            self.ends(object, Fate::Planned);
+            self.in_flight.remove(object);
+            if let Some(counted) = self.counted.get_mut(object) {
+                counted.is_planned = true;
+            }
         }
     }
 
     pub(super) fn is_planned(&self, object: &Key) -> bool {
-        let counted = self.counted.get(object);
-        counted.is_some_and(|counted| counted.fate == Fate::Planned)
+        self.counted.get(object).is_some_and(|counted| counted.is_planned)
     }
 
     /// True if a delete of this object would be no other one. What a dry run would have deleted would be gone.
@@ -148,7 +139,7 @@ impl Brakes {
 
     /// The number of entries about objects.
     pub(super) fn held(&self) -> usize {
-        self.counted.len()
+        self.counted.len() + self.in_flight.len()
     }
 }
 
