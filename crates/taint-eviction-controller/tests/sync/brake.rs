@@ -22,6 +22,13 @@ pub(crate) fn limited() -> Process {
     process.configured(|config| config.eviction_brake_pods = Some("5".to_owned()))
 }
 
+/// The same, where a hold ends by itself after this many seconds.
+fn released_after(seconds: u32) -> Process {
+    limited().configured(move |config| {
+        config.eviction_brake_release_after = Some(GoDuration::from_secs(seconds));
+    })
+}
+
 impl World {
     fn lease(&self) -> Value {
         self.server.get(&LEASES, LEASE.0, LEASE.1).unwrap()
@@ -200,10 +207,7 @@ async fn a_person_lets_all_go_by_an_annotation() {
 #[tokio::test(start_paused = true)]
 async fn a_hold_ends_by_itself_where_the_flag_says_so() {
     let world = World::with_pods(6, For::No);
-    let released = limited().configured(|config| {
-        config.eviction_brake_release_after = Some(GoDuration::from_secs(900));
-    });
-    let _controller = world.start_with(released);
+    let _controller = world.start_with(released_after(900));
     world.pass(20).await;
     world.taint("n");
     world.pass(899).await;
@@ -216,10 +220,7 @@ async fn a_hold_ends_by_itself_where_the_flag_says_so() {
 #[tokio::test(start_paused = true)]
 async fn a_hold_that_ended_by_itself_lets_no_later_mistake_go() {
     let world = World::with_pods(6, For::No);
-    let released = limited().configured(|config| {
-        config.eviction_brake_release_after = Some(GoDuration::from_secs(900));
-    });
-    let _controller = world.start_with(released);
+    let _controller = world.start_with(released_after(900));
     world.pass(20).await;
     world.taint("n");
     assert_eq!(world.alive_after(910).await, 0);

@@ -6,7 +6,7 @@ use embedded_apiserver::{Fault, RequestVerb};
 use serde_json::json;
 
 use super::support::with;
-use crate::world::{World, job};
+use crate::world::World;
 
 const BRAKE: &str = "ttl_after_finished_controller_brake_engaged";
 
@@ -99,11 +99,7 @@ async fn a_delete_that_is_refused_takes_nothing_from_a_later_one() {
     world.succeeded("refused", 0);
     world.pass(12).await;
     // A namespace may have to wait for its own deletes.
-    let mut late = job("late", None);
-    late["metadata"]["namespace"] = json!("other");
-    late["status"]["conditions"] =
-        json!([{ "type": "Complete", "status": "True", "lastTransitionTime": world.seconds(0) }]);
-    world.insert(late);
+    world.succeeded_in("other", "late");
     world.pass(2).await;
     // Its version is another by then.
     let keep = json!({ "ttl-after-finished-controller/keep": "true" });
@@ -243,11 +239,7 @@ async fn a_delete_that_was_carried_out_without_an_answer_counts() {
 async fn deletes_in_flight_that_are_refused_engage_nothing() {
     let world = World::new();
     for (name, namespace) in [("a", "other"), ("b", "third")] {
-        let mut late = job(name, None);
-        late["metadata"]["namespace"] = json!(namespace);
-        late["status"]["conditions"] =
-            json!([{ "type": "Complete", "status": "True", "lastTransitionTime": world.seconds(0) }]);
-        world.insert(late);
+        world.succeeded_in(namespace, name);
     }
     world.fail_next(
         2,

@@ -34,6 +34,15 @@ impl World {
         self.ended(name, "Complete", seconds, &json!({}));
     }
 
+    /// A Job of another namespace that has just succeeded.
+    pub(crate) fn succeeded_in(&self, namespace: &str, name: &str) {
+        let mut object = job(name, None);
+        object["metadata"]["namespace"] = json!(namespace);
+        object["status"]["conditions"] =
+            json!([{ "type": "Complete", "status": "True", "lastTransitionTime": self.seconds(0) }]);
+        self.insert(object);
+    }
+
     pub(crate) fn failed(&self, name: &str, seconds: i64) {
         self.ended(name, "Failed", seconds, &json!({}));
     }
